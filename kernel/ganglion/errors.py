@@ -22,6 +22,7 @@ GanglionError
 ├── DeadlineExceeded         operator: a wait that ended without its answer
 ├── StoreError               operator: results cannot be written or read
 │   ├── StoreDamaged         operator: what was written cannot be read back
+│   ├── StoreAbsent          operator: no run has written there yet
 │   └── StoreUnavailable     operator: not now; the same may succeed later
 ├── Nondeterministic         its author: what was done again came out differently
 └── LaunchError              operator: a process cannot be started, an address cannot be bound
@@ -213,6 +214,10 @@ class StoreError(GanglionError):
     """Report that results cannot be written or read."""
 
     kind = "store"
+
+
+class StoreAbsent(StoreError):
+    """Report that there is no store yet where one was looked for: the first run makes it."""
 
 
 class StoreUnavailable(StoreError):

@@ -98,7 +98,7 @@ FOUND = {
     "a run goes on from a moment, and nobody takes back what an operator has brought about behind it": (
         709916,
         [
-            Fault("moment", 98, Role.GOVERNOR, 13634, 23, 0.05),
+            Fault("checkpoint", 98, Role.GOVERNOR, 13634, 23, 0.05),
             Fault("last", 209, Role.GOVERNOR, 13634, 23, 0.05),
             Fault("order", 238, Role.GOVERNOR, 17587, 19, 20.0),
         ],

@@ -1,4 +1,4 @@
-"""Phases with bodies whose processes are killed at drawn ticks, each kind of them, or all at once: no row differs."""
+"""Phases with bodies whose processes are killed at drawn ticks, or take their time: no row differs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from system.processes import MARKER, ROLES, below, left_of, marked
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")]
 
 PARTS = '''
-import fcntl, json, os, pathlib, time
+import fcntl, json, os, pathlib, random, time
 from ganglion_toys.counting import CountingEnvironment
 from ganglion_toys.echo import EchoMuscle
 
 HERE = pathlib.Path(__file__).parent
 
 def pass_by(place):
-    """Count, in whatever process; wait where somebody is to be killed now."""
+    """Count, in whatever process; take some time, another one in each run; wait where somebody is to be killed now."""
+    if "DELAY_S" in os.environ:
+        time.sleep(random.SystemRandom().uniform(0.001, float(os.environ["DELAY_S"])))
     file = os.open(HERE / f"{place}.count", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     fcntl.flock(file, fcntl.LOCK_EX)
     os.write(file, b".")
@@ -205,6 +207,20 @@ def test_who_is_killed_at_any_tick_comes_back(
 
     assert 0 == command.process.returncode, (trips, command.err.rest(), command.events[-1:])
     assert digest(peace) == digest(folder), (trips, difference(peace, folder))
+
+
+def test_whatever_time_calls_take_the_tables_are_equal(quiet: tuple[str, Path, dict[str, int]], place: Path) -> None:
+    """Five runs, in which each decision and each step takes 1 to 20 ms, have the tables of a run without delays."""
+    kind, peace, _ = quiet
+    digests = set()
+    for number in range(5):
+        folder = place / f"{kind}-slow-{number}"
+        write(folder, kind)
+        done = ganglion(folder, "run", "lost.yml", "--name", "lost", more={**private(folder), "DELAY_S": "0.02"})
+        assert 0 == done.returncode, done.stdout + done.stderr
+        digests.add(digest(folder))
+
+    assert {digest(peace)} == digests
 
 
 @pytest.mark.parametrize("number", range(DRAWS))

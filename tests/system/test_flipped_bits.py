@@ -13,7 +13,7 @@ from system.command import ganglion
 from ganglion.cli.main import main
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
-UNPROTECTED = {"logs", "cuts"}  # what was said on the way, and where a run could have gone on
+UNPROTECTED = {"logs", "checkpoints"}  # what was said on the way, and where a run could have gone on
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_checkpoint_puts_journals_back_into_the_run_only(results: Path, name: str) -> None:
     """A note that names a journal outside, with a digest that is right, is damage: nothing is written."""
     run = results / "run-1"
-    checkpoint = run / "cuts" / "checkpoint-000000001"
+    checkpoint = run / "checkpoints" / "checkpoint-000000001"
     checkpoint.mkdir(parents=True)
     (checkpoint / "a.journal").write_bytes(b"x")
     (checkpoint / "a.txt").write_bytes(b"x")

@@ -75,11 +75,11 @@ def cluster(tmp_path: Path) -> Iterator[tuple[dict[str, str], Callable[[], None]
         out.close()
 
 
-@pytest.mark.parametrize("said", ["near: true", "near: false", "shared: false"])
+@pytest.mark.parametrize("said", ["near: true", "near: false", "near: false, relay: false", "shared: false"])
 def test_a_run_on_a_cluster_is_the_run_of_one_machine(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], said: str
 ) -> None:
-    """Processes that Ray places give the digest of local ones, by sockets or encrypted, with a shared folder or not."""
+    """Processes that Ray places give the digest of local ones: by sockets, relays, encrypted, without shared files."""
     (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
     (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{{said}, roles: {{brain: {{cpu: 1}}}}}}}}\n")
     done = [ganglion(tmp_path, "run", "farm.yml", *more, more=cluster[0], span_s=200.0) for more in ([], RAY)]
@@ -96,7 +96,7 @@ def test_a_node_that_is_lost_changes_no_result(
 ) -> None:
     """What a removed node had goes on from journals elsewhere, or the phase begins again: the digest is the same."""
     (tmp_path / "farm.yml").write_text(DOCUMENT % 40)
-    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{shared: {shared}}}}}\n")
+    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{near: false, shared: {shared}}}}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=200.0).returncode
     variables, remove = cluster
     running = Command(tmp_path, "run", "farm.yml", *RAY, more=variables, span_s=400.0)
@@ -115,18 +115,19 @@ def test_a_node_that_is_lost_changes_no_result(
 def test_drawn_kills_over_ray_change_no_result(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
 ) -> None:
-    """Twenty processes, drawn one after another, are killed on their nodes: the digest is that of one machine."""
+    """Twenty processes, drawn one after another, relays too, are killed: the digest is that of one machine."""
     text = (DOCUMENT % 200).replace(
         "worker: 2, ", "worker: 2, recovery: {restarts: {max: 20, within_s: 1, poison: 20}}, "
     )
     (tmp_path / "farm.yml").write_text(text)
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=400.0).returncode
     running = Command(tmp_path, "run", "farm.yml", *RAY, more=cluster[0], span_s=900.0)
     draw, killed = random.Random(7), 0
     while killed < 20:
         running.until("episode.ended")
         rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout)
-        there = [row for row in rows if row["host"] and row["pid"] and row["joined"]]
+        there = [row for row in rows if row["host"] and row["pid"] and row.get("joined", True)]
         if there:
             os.kill(draw.choice(there)["pid"], signal.SIGKILL)
             killed += 1

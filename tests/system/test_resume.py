@@ -128,7 +128,9 @@ def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journe
 
 
 @pytest.mark.long
-def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(journey: Callable[..., Journey], whole: str) -> None:
+def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_checkpoint(
+    journey: Callable[..., Journey], whole: str
+) -> None:
     """Journals were not synced then; what was kept of them was."""
     run = journey("--set", "recovery.checkpoint_s=0.05")
     run.cut(5)

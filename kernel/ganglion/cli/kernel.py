@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,6 +35,9 @@ from ganglion.supervisor import event
 from ganglion.supervisor.connection import Operator, find_kernel
 from ganglion.supervisor.output import printable
 from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.runs import Outcome
 
 
 @click.group("kernel", invoke_without_command=True)
@@ -176,13 +179,16 @@ def submit(settings: Settings, /, files: tuple[str, ...], wait: bool, **more: An
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from error
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    if wait:  # before joining: a participant that imports for seconds, on a busy machine, is lost as silent
+        from ganglion.supervisor.runs import Outcome
+
+        progress = make_progress(settings)
     with Operator(connection) as operator:
         runs = [_submit(operator, *document, **more) for document in documents]
         if not wait:
             tell(settings, runs, runs)
             return 0
-        progress = make_progress(settings)
-        return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
+        return max((_follow(operator, run, progress, Outcome) for run in runs), key=(0, 1, INTERRUPTED).index)
 
 
 def _submit(operator: Operator, file: str, text: str, overrides: tuple[str, ...], **more: Any) -> str:
@@ -199,10 +205,8 @@ def _submit(operator: Operator, file: str, text: str, overrides: tuple[str, ...]
     return run
 
 
-def _follow(operator: Operator, run: str, progress: Progress) -> int:
+def _follow(operator: Operator, run: str, progress: Progress, end: type[Outcome]) -> int:
     """Show a run until it has ended; return its exit status."""
-    from ganglion.supervisor.runs import Outcome
-
     row: dict[str, Any] = {}
 
     def over() -> bool:
@@ -213,7 +217,7 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
     progress.begin(run, "of the document", run)
     operator.follow(run, lambda news: progress.event(run, news), over)
     story = [str(line) for line in row.get("story") or ()]
-    outcome = Outcome(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
+    outcome = end(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
     progress.end(outcome, operator.connection.store)
     progress.close()
     return outcome.exit_status

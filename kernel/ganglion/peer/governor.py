@@ -26,8 +26,21 @@ from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.results.records import Cuts, Ordinals, Records, declaration_rows
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
+from ganglion.peer.results.records import Ordinals, PhaseCheckpoints, Records, declaration_rows
+from ganglion.run.effect import (
+    Answer,
+    Ask,
+    Await,
+    Declare,
+    Effect,
+    Event,
+    Finish,
+    PhaseCheckpoint,
+    Recall,
+    Record,
+    Stage,
+    Steer,
+)
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest
 from ganglion.sdk.condition import TerminationCondition
@@ -116,17 +129,17 @@ class GovernorHost:
         services = _Services(int(plan.seed), self._loader, self._models, self._recordings, self._conditions)
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
-        self._cuts = Cuts(Path(self._results))
+        self._checkpoints = PhaseCheckpoints(Path(self._results))
         self._ordinals = Ordinals(max(phase.workers for phase in plan.phases), self.participant.incarnation)
-        cut = self._resume(start.resume)
+        checkpoint = self._resume(start.resume)
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
         self._store = start.store
-        self._drive(lambda governor, now_s: governor.begin(now_s, cut, self._started))
+        self._drive(lambda governor, now_s: governor.begin(now_s, checkpoint, self._started))
         return Done()
 
-    def _resume(self, resume: dict[str, Any] | None) -> Cut | None:
-        """Take over what a cut says; RemoteProtocolError if it is none."""
+    def _resume(self, resume: dict[str, Any] | None) -> PhaseCheckpoint | None:
+        """Take over what a checkpoint says; RemoteProtocolError if it is none."""
         if resume is None:
             return None
         try:
@@ -135,7 +148,8 @@ class GovernorHost:
             for row in resume.get("rows", []):
                 self._models.take(row)
             used = [[bool(own), int(w), str(a), str(e), int(b)] for own, w, a, e, b in resume.get("used", ())]
-            return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]], used)
+            models = [[int(p), str(a), str(f)] for p, a, f in resume["models"]]
+            return PhaseCheckpoint(int(resume["phase"]), models, used)
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
             raise RemoteProtocolError(f"governor.start: expected a checkpoint as `resume`, found {what}") from error
@@ -317,8 +331,8 @@ class GovernorHost:
                 participant.ask("", "kernel.watch", Watch(list(effect.peers)), _SPAN_KERNEL_S)
             elif isinstance(effect, Declare):
                 self._declare(effect)
-            elif isinstance(effect, Cut):
-                self._write(partial(self._cut, effect))
+            elif isinstance(effect, PhaseCheckpoint):
+                self._write(partial(self._checkpoint, effect))
             elif isinstance(effect, Recall):
                 if not self._recall(effect.phase):
                     break  # the run has failed meanwhile
@@ -357,16 +371,17 @@ class GovernorHost:
             return list(record)
         return [*record, self._ordinals.order() if effect.order else self._ordinals.number(record[2])]
 
-    def _cut(self, cut: Cut) -> None:
+    def _checkpoint(self, checkpoint: PhaseCheckpoint) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
-        place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        place |= {"used": cut.used} if cut.used else {}
-        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), "rows": self._models.note()})
+        place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models, "started": self._started}
+        place |= {"used": checkpoint.used} if checkpoint.used else {}
+        place |= {"signals": self._ordinals.note(), "rows": self._models.note()}
+        self._checkpoints.take(self._records.mark(), place)
 
     def _keep_cuts(self) -> None:
-        """Write the cuts that count by now; a run goes on without them, and says so."""
+        """Write the checkpoints that count by now; a run goes on without them, and says so."""
         try:
-            self._cuts.settle(self._records.durable)
+            self._checkpoints.settle(self._records.durable)
         except StoreError as error:
             self._warn(f"{error}; should all processes be lost, the run goes on from an earlier phase")
 

@@ -32,26 +32,26 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-FOLDER = "cuts"
-"""Where the cuts of a run are, below its folder."""
+FOLDER = "checkpoints"
+"""Where the checkpoints of a run are, below its folder."""
 
 _FORMAT = 1
 _SEAL = "sha256"
 
 
-def phase_cut_name(phase: int) -> str:
-    """Return the name of the file of the cut at the begin of a phase; names sort like phases."""
+def phase_checkpoint_name(phase: int) -> str:
+    """Return the name of the file of the checkpoint at the begin of a phase; names sort like phases."""
     return f"phase-{phase:06}.json"
 
 
-def cut_text(cut: Mapping[str, Any]) -> str:
-    """Return the one text that a cut of plain values has as a file; its digest is a part of it."""
-    tree = {"format": _FORMAT, **cut}
+def checkpoint_text(checkpoint: Mapping[str, Any]) -> str:
+    """Return the one text that a checkpoint of plain values has as a file; its digest is a part of it."""
+    tree = {"format": _FORMAT, **checkpoint}
     return _text({**tree, _SEAL: _digest(tree)})
 
 
-def read_cut(text: str | bytes, where: str) -> dict[str, Any]:
-    """Return the cut that a text holds, without format and digest; StoreError names `where` if a byte is another."""
+def read_checkpoint(text: str | bytes, where: str) -> dict[str, Any]:
+    """Return the checkpoint in a text, without format and digest; StoreError names `where` if a byte is another."""
     try:
         tree = json.loads(text)
         digest = tree.pop(_SEAL)
@@ -127,7 +127,7 @@ class Declare:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PhaseCheckpoint:
     """Keep what the run needs to begin again with a phase: models are rows of (phase, agent, folder).
 
     `used` are rows of (evaluation, worker, agent, environment, the greatest number that a spawned body has had).
@@ -164,7 +164,7 @@ class Finish:
     peer: str | None = None
 
 
-Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Recall | Event | Finish
+Effect = Ask | Await | Answer | Steer | Record | Declare | PhaseCheckpoint | Recall | Event | Finish
 
 
 def record_of(

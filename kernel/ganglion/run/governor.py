@@ -12,11 +12,11 @@ from ganglion.run.effect import (
     Answer,
     Ask,
     Await,
-    Cut,
     Declare,
     Effect,
     Event,
     Finish,
+    PhaseCheckpoint,
     Recall,
     Record,
     Services,
@@ -87,7 +87,7 @@ class Governor(Stateful):
         self._ready: dict[str, Any] = {}  # what worker 0's environments declare
         self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last has come
         self._places: dict[str, Process] = {}  # of this phase, by name
-        self._used: dict[tuple[bool, int, str, str], int] = {}  # see `Cut`
+        self._used: dict[tuple[bool, int, str, str], int] = {}  # see `PhaseCheckpoint`
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost peers; the supervisor limits how long their successors may take
         self._open: set[tuple[Any, ...]] = set()
@@ -100,16 +100,16 @@ class Governor(Stateful):
         self._interrupt_by_s: float | None = None
 
     # -- events -------------------------------------------------------------------------------------------------------
-    def begin(self, now_s: float, cut: Cut | None = None, started: str = "") -> list[Effect]:
+    def begin(self, now_s: float, checkpoint: PhaseCheckpoint | None = None, started: str = "") -> list[Effect]:
         """Begin the run, or begin it again where it was cut; `started` is when it began first, as UTC text."""
         plan = self.plan
         head = {"uid": plan.uid, "experiment": plan.experiment, "seed": plan.seed, "document": plan.document}
         record = Record(["run", {**head, "started": started or self._services.now()}])
         event = Event("run.started", {"run": self.run, "seed": plan.seed, "phases": len(plan.phases)})
-        self._models.restore(cut.models if cut else ())
-        for *key, b in cut.used if cut else ():
+        self._models.restore(checkpoint.models if checkpoint else ())
+        for *key, b in checkpoint.used if checkpoint else ():
             self._used[bool(key[0]), int(key[1]), str(key[2]), str(key[3])] = int(b)
-        return [record, event, *self._enter(cut.phase if cut else 0, now_s)]
+        return [record, event, *self._enter(checkpoint.phase if checkpoint else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
         """Take a peer that has joined."""
@@ -367,9 +367,10 @@ class Governor(Stateful):
             self._models.enter(phase)
         except (DocumentError, StoreError) as error:
             return [record, event, *self.unprepared(error, now_s)]
-        cut = Cut(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
+        checkpoint = PhaseCheckpoint(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
-        return [record, event, cut, *([Recall(phase)] if replaying(phase) or self._services.plays(phase) else []), need]
+        recall = [Recall(phase)] if replaying(phase) or self._services.plays(phase) else []
+        return [record, event, checkpoint, *recall, need]
 
     def recalled(self, phase: PhasePlan) -> None:
         """Take this phase as it is carried out, once copies stand for the sources of its environments."""

@@ -1248,10 +1248,12 @@ class _Reading:
             return -number if isinstance(node.op, ast.USub) else number
         if isinstance(node, ast.Constant) and type(node.value) in (int, float, str):
             return node.value
-        if isinstance(node, ast.Name) and node.id == "inf":
+        numpy = isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("np", "numpy")
+        word = getattr(node, "attr" if numpy else "id", "")  # others write `np.float32`
+        if word == "inf":
             return math.inf
-        if isinstance(node, ast.Name) and node.id in _TYPES:
-            return _TYPES[node.id]
+        if word in _TYPES:
+            return _TYPES[word]
         if isinstance(node, ast.List | ast.Tuple):
             if rank == 0:
                 self.fail(node, f"lists nested at most {ARRAY_RANK} deep (array_rank)")

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import DiskError as DiskError
 from ganglion.errors import Nondeterministic as Nondeterministic
+from ganglion.errors import StoreAbsent as StoreAbsent
 from ganglion.errors import StoreDamaged as StoreDamaged
 from ganglion.errors import StoreError as StoreError
 from ganglion.errors import StoreUnavailable as StoreUnavailable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, LaunchError, StoreError
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, RETRY_S
-from ganglion.run.effect import FOLDER, cut_text, read_cut
+from ganglion.run.effect import FOLDER, checkpoint_text, read_checkpoint
 from ganglion.run.loss import ours
 from ganglion.supervisor import event
 from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
@@ -78,13 +78,14 @@ _FIRST: Mapping[str, Any] = {"phase": 0, "models": []}
 class RecoveryPlan:
     """Hold how a run goes on.
 
-    Without `cut` every process goes on with its journal; journals of `checkpoint`, if there is one, are put back first.
-    With `cut` the run begins a phase again, without journals. `words` describes the way, `wrong` what could not be
-    used. `stopped` says that the run was interrupted: what was sealed afterwards is not what it would have become.
+    Without `begin` every process goes on with its journal; journals of `checkpoint`, if there is one, are put back
+    first. `begin` is the checkpoint of a phase that the run begins again, without journals. `words` describes the plan,
+    `wrong` what could not be used. `stopped` says that the run was interrupted: what was sealed afterwards is not what
+    it would have become.
     """
 
     words: str
-    cut: Mapping[str, Any] | None = None
+    begin: Mapping[str, Any] | None = None
     checkpoint: Checkpoint | None = None
     wrong: list[str] = field(default_factory=list)
     stopped: bool = False
@@ -105,33 +106,33 @@ def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, s
     if checkpoint is not None and status in (None, "interrupted"):
         what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its checkpoint {checkpoint.number}"
         return RecoveryPlan(f"every process goes on {what}", checkpoint=checkpoint, wrong=wrong, stopped=stopped)
-    cut, damaged = newest_cut(folder, run)
-    words = f"it goes on with the begin of phase {cut['phase']}"
-    return RecoveryPlan(words, cut=cut, wrong=[*wrong, *damaged], stopped=stopped)
+    begin, damaged = newest_phase_checkpoint(folder, run)
+    words = f"it goes on with the begin of phase {begin['phase']}"
+    return RecoveryPlan(words, begin=begin, wrong=[*wrong, *damaged], stopped=stopped)
 
 
-def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
+def newest_phase_checkpoint(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
     """Return the newest whole checkpoint of a phase's begin (or of the run's), and what is wrong with later ones."""
     wrong: list[str] = []
     for path in sorted((folder / FOLDER).glob("phase-*.json"), reverse=True):
         try:
-            cut = read_cut(path.read_bytes(), str(path))
+            begin = read_checkpoint(path.read_bytes(), str(path))
         except (OSError, StoreError) as error:
             wrong.append(str(error))
             continue
-        found = list(_faults(folder, run, cut))
+        found = list(_faults(folder, run, begin))
         if not found:
-            return cut, wrong
+            return begin, wrong
         wrong += [f"checkpoint {path}: {text}" for text in found]
     return _FIRST, wrong
 
 
-def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
-    if cut.get("run") != run:
+def _faults(folder: Path, run: str, begin: Mapping[str, Any]) -> Iterator[str]:
+    if begin.get("run") != run:
         yield "it is of another run"
         return
     files = Files(folder)
-    for row in (row for row in cut.get("rows", ()) if row[0] == "brain"):
+    for row in (row for row in begin.get("rows", ()) if row[0] == "brain"):
         yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
 
 
@@ -162,15 +163,15 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._cuts = folder / FOLDER
+        self._checkpoints = folder / FOLDER
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def note(self, quiesce: AbstractContextManager[bool], journals: Sequence[Path]) -> Checkpoint | None:
         """Link journals while their processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
-        path = self._cuts / f"{_FOLDER}{number:09}"
+        path = self._checkpoints / f"{_FOLDER}{number:09}"
         try:
-            self._cuts.mkdir(mode=0o700, exist_ok=True)
+            self._checkpoints.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700)
             with quiesce as quiet:
                 if quiet and all(journal.exists() for journal in journals):
@@ -197,9 +198,9 @@ class Checkpoints:
                 sync(checkpoint.folder / Path(name).name)
             for blob in (checkpoint.folder / LARGE_FOLDER).glob("*"):
                 sync(blob)
-            text = cut_text({**facts, "journals": dict(checkpoint.journals)})
+            text = checkpoint_text({**facts, "journals": dict(checkpoint.journals)})
             write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
-            sync(self._cuts)
+            sync(self._checkpoints)
         except OSError as error:
             shutil.rmtree(checkpoint.folder, ignore_errors=True)
             raise StoreError(f"checkpoint {checkpoint.folder}: cannot be written: {error}") from error
@@ -222,7 +223,7 @@ class Checkpoints:
     def _read(self, path: Path) -> Checkpoint:
         file = path / _FACTS
         try:
-            facts = read_cut(file.read_bytes(), str(file))
+            facts = read_checkpoint(file.read_bytes(), str(file))
             journals = {str(name): int(length) for name, length in facts["journals"].items()}
             for name, length in journals.items():
                 if not _JOURNAL.fullmatch(name) or length < 0:
@@ -230,13 +231,13 @@ class Checkpoints:
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
                     text = f"expected at least {length} bytes, found {found}"
-                    raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
+                    raise StoreError(f"checkpoint {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(f"checkpoint {path}: cannot be read: {type(error).__name__}: {error}") from error
         return Checkpoint(path, facts, journals)
 
     def _folders(self) -> list[Path]:
-        return sorted(self._cuts.glob(_FOLDER + "[0-9]" * 9))
+        return sorted(self._checkpoints.glob(_FOLDER + "[0-9]" * 9))
 
     # -- going back ---------------------------------------------------------------------------------------------------
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -395,8 +396,8 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
         for name, life in table.lives.items():  # no incarnation is given out twice
             run.incarnations[name] = max(life.incarnation, run.incarnations.get(name, 0))
         run.signals = run.signals or list(table.signals)
-    if recovery.cut is not None:
-        run.phase = int(recovery.cut["phase"])
+    if recovery.begin is not None:
+        run.phase = int(recovery.begin["phase"])
         await asyncio.to_thread(checkpoints.forget)
     elif recovery.checkpoint is not None:
         run.phase = int(recovery.checkpoint.facts["phase"])
@@ -404,10 +405,10 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
     elif table is not None:  # the journals are of the phase that was running
         run.phase = min(table.phase, len(run.plan.phases) - 1)
     run.withdrawal = _withdrawal(run, recovery)
-    if recovery.cut is not None:
+    if recovery.begin is not None:
         run.unheard = _unheard(run)
     compared = "GANGLION_WITHDRAW_ALL" not in run.withdrawal and not run.keeps(run.phase)
-    run.again = run.phase if recovery.cut is not None and compared else None
+    run.again = run.phase if recovery.begin is not None and compared else None
 
 
 def _unheard(run: Run) -> str:
@@ -429,7 +430,7 @@ def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
     interruption, which ends episodes early. What was sealed after the begin of a phase is compared when it comes
     again, unless the run was interrupted in it; a phase that is not repeatable keeps it.
     """
-    if recovery.cut is None and recovery.checkpoint is None:
+    if recovery.begin is None and recovery.checkpoint is None:
         return {}
     told = {"GANGLION_WITHDRAW": str(run.phase)}
     if recovery.checkpoint is not None:
@@ -453,13 +454,13 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     longest = max((journal.stat().st_size for journal in journals if journal.exists()), default=0)
     await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
     run.withdrawal = {}
-    if recovery is None or recovery.cut is not None:
+    if recovery is None or recovery.begin is not None:
         tree = await asyncio.to_thread(run.plan.to_map)
-        cut = None if recovery is None or recovery.cut is None else dict(recovery.cut)
-        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, store, None, cut))
+        again = None if recovery is None or recovery.begin is None else dict(recovery.begin)
+        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, store, None, again))
     unstopped = run.interrupts and not run.begun
     run.begun = True
-    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is within a phase
+    if recovery is not None and recovery.begin is None and not run.rewound:  # the governor is within a phase
         supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
     await supervisor.note(run)
     if run.unheard:
@@ -481,11 +482,11 @@ async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> No
     async with run.changing:
         try:
             await _end_all(supervisor, run)
-            cut, wrong = await asyncio.to_thread(newest_cut, run.folder.path, run.id)
-            words = f"it goes back to the begin of phase {cut['phase']}: {text}"
+            found, wrong = await asyncio.to_thread(newest_phase_checkpoint, run.folder.path, run.id)
+            words = f"it goes back to the begin of phase {found['phase']}: {text}"
             for warning in (*wrong, words):
                 supervisor.tell(run, event.WARNING, {"text": warning})
-            await prepare(run, RecoveryPlan(words, cut))
+            await prepare(run, RecoveryPlan(words, found))
             await begin(supervisor, run)
             number = run.incarnations.get(peer, 0)
             supervisor.restarter.report(run, peer.partition("/")[2], number, "rewound", words)

@@ -485,7 +485,7 @@ class Run:
         here = {name: m.process for name, m in self.members.items() if m.process is not None and not m.process.host}
         pids = {name: process.pid for name, process in here.items()}
         found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
-        begun = self.begun or (self.recovery is not None and self.recovery.cut is None and not self.rewound)
+        begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
         word, us = self.ended, incarnation_of(0, os.getpid())

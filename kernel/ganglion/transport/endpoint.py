@@ -122,7 +122,7 @@ def bind_local(text: str) -> Bound:
 def _bind_ipc(endpoint: Endpoint) -> Bound:
     path = Path(endpoint.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_unused(path)
+    check_unused(path)
     fresh = path.with_name(f".{os.getpid()}.new")  # renamed when it listens: no peer finds one that does not
     fresh.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -151,7 +151,7 @@ def _bind_tcp(endpoint: Endpoint) -> socket.socket:
     return listening
 
 
-def _check_unused(path: Path) -> None:
+def check_unused(path: Path) -> None:
     """Raise LaunchError if a process listens at `path`, or something else than a socket is there."""
     if not path.exists():
         return

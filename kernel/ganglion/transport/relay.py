@@ -9,6 +9,7 @@ written to its error output, one line of JSON per event.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import resource
@@ -16,6 +17,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import zmq
 
@@ -25,6 +27,7 @@ from ganglion.broker.relay import Relay
 from ganglion.errors import GanglionError, LaunchError, UsageError
 from ganglion.transport import loop
 from ganglion.transport.curve import SECRETS, ClientKeys
+from ganglion.transport.endpoint import check_unused
 from ganglion.transport.exchange import Exchange, Shares
 from ganglion.transport.native import NativeFront
 from ganglion.transport.server import Notes, answer, attend, ending, peers_max
@@ -37,6 +40,7 @@ from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 _CONNECT_S = 5.0
+_FOLDER, _SOCKET = "ganglion-relay-", "socket"
 _SOCKETS_PER_UPLINK = 4  # a DEALER, what tells of its connection, and libzmq's own
 
 
@@ -151,9 +155,10 @@ async def serve(endpoint: str, keys: ClientKeys) -> None:
     exchange.climb = lambda link: uplinks.append(Uplink(exchange, relay, link, endpoint, keys))
     front = NativeFront(exchange)
     ended = ending()
-    folder = tempfile.mkdtemp(prefix="ganglion-relay-")
+    _clear_away()
+    folder = tempfile.mkdtemp(prefix=_FOLDER)
     try:
-        answer({"endpoints": [await front.listen(f"ipc://{folder}/socket")]})
+        answer({"endpoints": [await front.listen(f"ipc://{folder}/{_SOCKET}")]})
         await attend(tick, notes, ended)
     finally:
         front.close()
@@ -162,6 +167,15 @@ async def serve(endpoint: str, keys: ClientKeys) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         exchange.note.tick(math.inf)
         notes.open()
+
+
+def _clear_away() -> None:
+    """Remove the folders of relays of ours that were killed: nobody listens there any more."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_SOCKET}"):
+        with contextlib.suppress(OSError, LaunchError):
+            if old.parent.lstat().st_uid == os.getuid():
+                check_unused(old)
+                shutil.rmtree(old.parent, ignore_errors=True)
 
 
 def join(endpoint: str, keys: ClientKeys, name: str, token: str) -> None:

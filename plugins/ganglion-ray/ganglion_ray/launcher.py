@@ -250,7 +250,7 @@ class RayLauncher(Launcher):
                 if not node["Alive"]:
                     rows.append(("warn", f"{name} is lost", "ray start --address=... there, or forget it"))
                     continue
-                keeper = ray.remote(Keeper).options(num_cpus=0, **self._affinity(node_id)).remote()
+                keeper = ray.remote(Keeper).options(num_cpus=0, scheduling_strategy=self._at(node_id)).remote()
                 try:
                     *_, theirs = ray.get(keeper.look.remote(), timeout=_START_S)
                 except Exception as error:  # noqa: BLE001 - whatever an engine says of a node is a row of the report
@@ -276,11 +276,11 @@ class RayLauncher(Launcher):
         fault = _shortage(spec.role, wants, nodes)
         if fault:
             raise LaunchError(f"cannot start {spec.name}: {fault}")
-        if spec.place:
-            return await self._start(spec, watch, wants, self._affinity(spec.place, soft=False)["scheduling_strategy"])
-        home = self._homes.get(_key(spec))
-        if home in {node["NodeID"] for node in nodes if node["Alive"]}:  # its journal is there
-            return await self._start(spec, watch, wants, self._affinity(str(home))["scheduling_strategy"])
+        # Those that have room for it, if not now.
+        able = {node["NodeID"] for node in nodes if node["Alive"] and _has(node, wants)}
+        home = spec.place or self._homes.get(_key(spec))  # a relay's node; where its journal is
+        if home in {node["NodeID"] for node in nodes if node["Alive"]}:
+            return await self._start(spec, watch, wants, self._at(str(home), home in able))
         if wants.place != "worker" or spec.worker is None:
             return await self._start(spec, watch, wants, "SPREAD" if wants.place == "spread" else "DEFAULT")
         alive = {node["NodeID"] for node in nodes if node["Alive"]}
@@ -291,12 +291,14 @@ class RayLauncher(Launcher):
                 kept = await self._start(spec, watch, wants, "SPREAD")
                 self._nodes[spec.worker] = kept.node
                 return kept
-        return await self._start(spec, watch, wants, self._affinity(node)["scheduling_strategy"])
+        return await self._start(spec, watch, wants, self._at(node, node in able))
 
-    def _affinity(self, node: str, soft: bool = True) -> dict[str, Any]:
-        """Return the option of an actor that is to live on a node; if it is `soft`, else where there is room."""
-        strategies = self._ray.util.scheduling_strategies
-        return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=soft)}
+    def _at(self, node: str, able: bool = True) -> Any:
+        """Return what puts an actor on a node, or on another one if that is not `able` to have it.
+
+        Where Ray may choose another one (`soft`) it does so now and then without need.
+        """
+        return self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=not able)
 
     async def _start(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
         from ganglion_ray.keeper import Keeper, versions
@@ -394,11 +396,17 @@ def _amounts(node: Mapping[str, Any]) -> dict[str, float]:
     return {key: amount for key, amount in sorted(node["Resources"].items()) if key not in own and ":" not in key}
 
 
+def _has(node: Mapping[str, Any], wants: Wants) -> bool:
+    """Say whether a node has what a process needs."""
+    has = _amounts(node)
+    return all(has.get(name, 0.0) >= amount for name, amount in wants.amounts.items())
+
+
 def _shortage(role: str, wants: Wants, nodes: Sequence[Mapping[str, Any]]) -> str:
     """Return what is wrong where no node will ever have room for a process of a role."""
-    able = [_amounts(node) for node in nodes if node["Alive"]]
-    if any(all(node.get(name, 0.0) >= amount for name, amount in wants.amounts.items()) for node in able):
+    if any(node["Alive"] and _has(node, wants) for node in nodes):
         return ""
+    able = [_amounts(node) for node in nodes if node["Alive"]]
     asked = ", ".join(f"{name} {amount:g}" for name, amount in wants.amounts.items())
     there = "; ".join(", ".join(f"{name} {amount:g}" for name, amount in node.items()) for node in able)
     return f"no node has {asked} (settings, launchers.ray.roles.{role}); there are {len(able)}, with {there}"

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable, UsageError
+from ganglion.sdk.store import DiskError, StoreAbsent, StoreDamaged, StoreError, StoreUnavailable, UsageError
 from ganglion_store import plain
 from ganglion_store import statements as sql
 from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
@@ -119,7 +119,7 @@ def connect_older(path: Path) -> sqlite3.Connection:
 def connect_reading(path: Path) -> sqlite3.Connection:
     """Open a store on a connection that can write nothing."""
     if not path.exists():
-        raise StoreError(f"{path}: expected a result store, found nothing")
+        raise StoreAbsent(f"{path}: expected a result store, found nothing")
     with told(path, "be opened for reading"):
         # WAL needs a file beside; where nobody can write, nobody does.
         fixed = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()

@@ -22,7 +22,7 @@ from psycopg.types.numeric import FloatDumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextLoader
 from sqlalchemy.dialects.postgresql import psycopg as dialects
 
-from ganglion.sdk.store import StoreDamaged, StoreError, StoreUnavailable, UsageError
+from ganglion.sdk.store import StoreAbsent, StoreDamaged, StoreError, StoreUnavailable, UsageError
 from ganglion_store import plain, schema
 from ganglion_store import statements as sql
 from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
@@ -415,7 +415,7 @@ class Postgres(Engine):
     def _check_revision(self, connection: Session, writing: bool) -> int:
         """Return the revision of a store; StoreError if it is none of ours, or too old to be written."""
         if not self._there(connection):
-            raise StoreError(f"{self.place}: expected a result store of Ganglion, found no table `ganglion_store`")
+            raise StoreAbsent(f"{self.place}: expected a result store of Ganglion, found no table `ganglion_store`")
         row = connection.execute(sql.SELECT_REVISION).fetchone()
         found = check_revision(self.place, row[0] if row else None, sql.REVISION, writing)
         if found == sql.REVISION:

@@ -46,6 +46,7 @@ from ganglion.cli.extension import (
     write,
 )
 from ganglion.cli.settings import Settings
+from ganglion.sdk import StoreError
 from ganglion_web.commands import Commands, carry_out_in
 from ganglion_web.kernels import OPEN, Kernels
 from ganglion_web.look import SHARE, Look, NotThere
@@ -488,6 +489,8 @@ def _refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Req
             return JSONResponse({"error": str(error)}, 404)
         except (PeerLost, DeadlineExceeded, CallFailed) as error:
             return JSONResponse({"error": str(error)}, 409)
+        except StoreError as error:
+            return JSONResponse({"error": str(error)}, 503)
         except GanglionError as error:
             return JSONResponse({"error": str(error)}, 422)
 

@@ -21,7 +21,7 @@ from ganglion.cli.extension import (
     read_origin,
 )
 from ganglion.cli.settings import Settings
-from ganglion.sdk import StoreError
+from ganglion.sdk.store import StoreAbsent
 from ganglion_watch import Logs
 from ganglion_web.curves import POINTS_MAX, Bin, Curve, binned, over_runs, thinned
 from ganglion_web.distance import conditions
@@ -287,12 +287,13 @@ class Look:
     # -- places -------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def _reader(self) -> Iterator[StoreReader | None]:
-        """Open the store; None where there is none yet."""
+        """Open the store; None where there is none yet, or none was wished for."""
+        if self._settings.store == "none":
+            yield None
+            return
         try:
             reader = open_reader(self._settings)
-        except StoreError:
-            if not _is_missing(self._settings):
-                raise
+        except StoreAbsent:
             yield None
             return
         with reader:
@@ -367,11 +368,6 @@ class Look:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False) and _is_run(entry.name):
                     yield Path(entry.path)
-
-
-def _is_missing(settings: Settings) -> bool:
-    """Say whether the store is a file that is not there yet, or none was wished for."""
-    return settings.store in (None, "none") and not any(settings.results.glob("*.db"))
 
 
 def _is_run(text: str) -> bool:

@@ -77,7 +77,7 @@ def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFold
 def test_a_failure_that_was_heard_is_on_the_journals(
     tmp_path: Path, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, status: str | None, words: str
 ) -> None:
-    """A run that has failed begins with its cut, also where its supervisor could not seal the manifest."""
+    """A run that has failed begins with its checkpoint, also where its supervisor could not seal the manifest."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     plugin = PluginPlan("dummy")
     phase = PhasePlan(0, "train", [EnvironmentPlan("hill", plugin)], [], plugin, [], [])

@@ -13,7 +13,19 @@ import pytest
 
 from ganglion.errors import DocumentError
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Steer
+from ganglion.run.effect import (
+    Answer,
+    Ask,
+    Await,
+    Declare,
+    Effect,
+    Event,
+    Finish,
+    PhaseCheckpoint,
+    Recall,
+    Record,
+    Steer,
+)
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import PhaseView, TerminationCondition
@@ -339,9 +351,9 @@ class Farm:
         return found[0] if found else None
 
     # -- carrying out -------------------------------------------------------------------------------------------------
-    def begin(self, *cut: Any) -> Farm:
+    def begin(self, *checkpoint: Any) -> Farm:
         """Begin the run, or begin it again where it was cut."""
-        self.obey(self.governor.begin(self.now_s, *cut))
+        self.obey(self.governor.begin(self.now_s, *checkpoint))
         return self
 
     def run(self, moves: int = 100_000, until: Callable[[], bool] = lambda: False) -> Farm:
@@ -391,7 +403,7 @@ class Farm:
             elif isinstance(effect, Steer):
                 self._worker(effect.peer).inbox.append(effect.signal)
             else:
-                assert isinstance(effect, Record | Event | Declare | Cut | Recall | Finish)
+                assert isinstance(effect, Record | Event | Declare | PhaseCheckpoint | Recall | Finish)
 
     def _worker(self, peer: str) -> Worker:
         place = peer.rpartition("/")[2]

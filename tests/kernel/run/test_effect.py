@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.run.effect import cut_text, placed, read_cut, record_of
+from ganglion.run.effect import checkpoint_text, placed, read_checkpoint, record_of
 from ganglion.wire.messages import Failure, WorkerFailed
 
 PLAIN = st.recursive(
@@ -18,26 +18,26 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["run", "phase", "models", "rows"]), PLAIN))
-def test_what_is_written_is_read(cut: dict[str, Any]) -> None:
-    """A cut of plain values comes back as it was."""
-    assert cut == read_cut(cut_text(cut), "here")
+def test_what_is_written_is_read(checkpoint: dict[str, Any]) -> None:
+    """A checkpoint of plain values comes back as it was."""
+    assert checkpoint == read_checkpoint(checkpoint_text(checkpoint), "here")
 
 
 def test_every_damaged_byte_is_found() -> None:
     """Whatever byte of a value or a name is another, the file is named as damaged."""
-    text = cut_text({"run": "farm-1", "phase": 3, "models": [[0, "ada", "/a"]]})
+    text = checkpoint_text({"run": "farm-1", "phase": 3, "models": [[0, "ada", "/a"]]})
     for place, letter in enumerate(text):
         if letter.isalnum() or letter == "/":
             broken = text[:place] + chr(ord(letter) ^ 1) + text[place + 1 :]
             with pytest.raises(StoreError, match=r"checkpoint x\.json: the file is damaged"):
-                read_cut(broken, "x.json")
+                read_checkpoint(broken, "x.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"sha256": 1}', "[" * 100_000, cut_text({})[:-9]])
+@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"sha256": 1}', "[" * 100_000, checkpoint_text({})[:-9]])
 def test_what_is_no_cut_is_refused(text: str) -> None:
     """Text of any other kind is named as damaged, and nothing else is raised."""
     with pytest.raises(StoreError, match="the file is damaged"):
-        read_cut(text, "x.json")
+        read_checkpoint(text, "x.json")
 
 
 def test_an_excuse_is_a_row_of_signals() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
+from ganglion.run.effect import Answer, Await, Event, Finish, PhaseCheckpoint, Stage, Steer
 from ganglion.run.plan import BodyPlan, EnvironmentPlan, ProgramPlan, Recovery
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
@@ -279,9 +279,9 @@ def test_store_is_awaited_too(kit: Any) -> None:
 def test_a_cut_is_made_at_the_begin_of_each_phase(kit: Any) -> None:
     """It knows the models that earlier phases have left."""
     farm = kit.Farm(kit.plan(learner(kit), kit.phase(1)), [("limit", kit.FakeLimit(1), "phase")]).begin().run()
-    cuts = [effect for effect in farm.effects if isinstance(effect, Cut)]
+    checkpoints = [effect for effect in farm.effects if isinstance(effect, PhaseCheckpoint)]
 
-    assert [Cut(0, []), Cut(1, [[0, "ada", "/results/brains/0/ada"]])] == cuts
+    assert [PhaseCheckpoint(0, []), PhaseCheckpoint(1, [[0, "ada", "/results/brains/0/ada"]])] == checkpoints
 
 
 # -- losses that cost an episode --------------------------------------------------------------------------------------

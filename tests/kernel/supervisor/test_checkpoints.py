@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.effect import cut_text, phase_cut_name
+from ganglion.run.effect import checkpoint_text, phase_checkpoint_name
 from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
 from ganglion.supervisor.launch.system import quiesced
 from ganglion.supervisor.resume import (
@@ -22,7 +22,7 @@ from ganglion.supervisor.resume import (
     RecoveryPlan,
     journal_age_s,
     journal_position,
-    newest_cut,
+    newest_phase_checkpoint,
     prepare,
     recovery_plan,
     rewind,
@@ -49,14 +49,14 @@ def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.report
     assert seen[0] >= 1
     assert (None, []) == Checkpoints(farm.folder.path).newest()
-    assert [] == list((farm.folder.path / "cuts").glob("checkpoint-*"))
+    assert [] == list((farm.folder.path / "checkpoints").glob("checkpoint-*"))
 
 
 @needs_linux
 def test_what_cannot_be_kept_is_told(make_farm: Callable[..., Any]) -> None:
     """A file in the place of the folder is a warning; the run goes on."""
     farm = make_farm()
-    (farm.folder.path / "cuts").write_text("in the way")
+    (farm.folder.path / "checkpoints").write_text("in the way")
     farm.deeds["episode.ended", 1] = lambda run: run.checkpointer.take()
     outcome = farm.carry_out()
 
@@ -108,14 +108,14 @@ def test_a_restored_journal_is_no_link(run: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "facts"])
-def test_a_damaged_moment_is_named_and_the_one_before_it_taken(run: Path, damage: str) -> None:
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(run: Path, damage: str) -> None:
     """A journal that is too short or gone, or a changed note: it says which file, and goes back one further."""
     keep(run, number=1)
     for name in ("a.journal", "b.journal"):  # as processes do that begin new journals
         (run / "journals" / name).unlink()
         (run / "journals" / name).write_bytes(b"anew")
     keep(run, number=2)
-    newest = run / "cuts" / "checkpoint-000000002"
+    newest = run / "checkpoints" / "checkpoint-000000002"
     if damage == "short":
         (newest / "a.journal").write_bytes(b"x")
     elif damage == "gone":
@@ -136,10 +136,12 @@ def test_the_two_newest_are_kept(run: Path) -> None:
     for number in range(1, 5):
         keep(run, number=number)
 
-    assert ["checkpoint-000000003", "checkpoint-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
+    assert ["checkpoint-000000003", "checkpoint-000000004"] == sorted(
+        path.name for path in (run / "checkpoints").iterdir()
+    )
 
 
-def test_no_moment_without_all_journals_or_with_somebody_gone(run: Path) -> None:
+def test_no_checkpoint_without_all_journals_or_with_somebody_gone(run: Path) -> None:
     """A journal that is not there, a process that has ended: nothing is noted, and nothing lies around."""
     program = subprocess.Popen(["true"])
     program.wait()
@@ -148,38 +150,38 @@ def test_no_moment_without_all_journals_or_with_somebody_gone(run: Path) -> None
     there, missing = run / "journals" / "a.journal", run / "journals" / "z.journal"
     assert checkpoints.note(nullcontext(True), [there, missing]) is None
     assert checkpoints.note(quiesced([program.pid]), [there]) is None
-    assert [] == list((run / "cuts").iterdir())
+    assert [] == list((run / "checkpoints").iterdir())
 
 
 def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
-    """Checkpoints and journals are removed; cuts of phases stay."""
+    """Checkpoints and journals are removed; those of phases stay."""
     keep(run)
-    (run / "cuts" / "phase-000001.json").write_text("kept")
+    (run / "checkpoints" / "phase-000001.json").write_text("kept")
     Checkpoints(run).forget()
 
-    assert ["phase-000001.json"] == [path.name for path in (run / "cuts").iterdir()]
+    assert ["phase-000001.json"] == [path.name for path in (run / "checkpoints").iterdir()]
     assert [] == list((run / "journals").iterdir())
 
 
 def keep_phase(folder: Path, phase: int, run: str = "farm-1") -> Path:
-    """Write the cut at the begin of a phase, with the model of the one before; return that model's file."""
+    """Write the checkpoint at the begin of a phase, with the model of the one before; return that model's file."""
     model = folder / "brains" / str(phase - 1) / "ada" / "model.npz"
     model.parent.mkdir(parents=True, exist_ok=True)
     model.write_bytes(b"model %d" % phase)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     row = ["brain", phase - 1, "ada", "", 1, 1, "2026", 7, digest, str(model)]
-    (folder / "cuts").mkdir(exist_ok=True)
-    text = cut_text({"run": run, "phase": phase, "models": [], "rows": [row]})
-    (folder / "cuts" / phase_cut_name(phase)).write_text(text)
+    (folder / "checkpoints").mkdir(exist_ok=True)
+    text = checkpoint_text({"run": run, "phase": phase, "models": [], "rows": [row]})
+    (folder / "checkpoints" / phase_checkpoint_name(phase)).write_text(text)
     return model
 
 
 @pytest.mark.parametrize("damage", ["text", "model", "gone", "run"])
 def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, damage: str) -> None:
-    """A changed cut, a changed or missing model, one of another run: it says so, and goes back one further."""
+    """A changed checkpoint, a changed or missing model, one of another run: it says so, and goes back one further."""
     keep_phase(tmp_path, 1)
     model = keep_phase(tmp_path, 2, "farm-2" if damage == "run" else "farm-1")
-    path = tmp_path / "cuts" / phase_cut_name(2)
+    path = tmp_path / "checkpoints" / phase_checkpoint_name(2)
     words = {"text": "damaged", "model": "expected SHA-256", "gone": "cannot be read", "run": "another run"}
     if damage == "text":
         path.write_text(path.read_text().replace('"phase": 2', '"phase": 0'))
@@ -187,9 +189,9 @@ def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, dama
         model.write_bytes(b"changed")
     elif damage == "gone":
         model.unlink()
-    cut, wrong = newest_cut(tmp_path, "farm-1")
+    begin, wrong = newest_phase_checkpoint(tmp_path, "farm-1")
 
-    assert 1 == cut["phase"]
+    assert 1 == begin["phase"]
     assert 1 == len(wrong)
     assert str(path) in wrong[0]
     assert words[damage] in wrong[0]
@@ -199,12 +201,12 @@ def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
     """A damaged checkpoint leads to the begin of the phase, and is named."""
     keep_phase(tmp_path, 1)
     keep(tmp_path, [], run="farm-1")
-    facts: Any = next((tmp_path / "cuts").glob("checkpoint-*/checkpoint.json"))
+    facts: Any = next((tmp_path / "checkpoints").glob("checkpoint-*/checkpoint.json"))
     facts.write_text("{}")
     recovery = recovery_plan(tmp_path, "farm-1", None, journaled=False)
 
-    assert recovery.cut is not None
-    assert (1, 1) == (recovery.cut["phase"], len(recovery.wrong))
+    assert recovery.begin is not None
+    assert (1, 1) == (recovery.begin["phase"], len(recovery.wrong))
     assert "damaged" in recovery.wrong[0]
 
 

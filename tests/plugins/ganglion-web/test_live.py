@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import Server, programs
 from system.command import Command
 
 DOCUMENT = Path(__file__).with_name("live.yml").read_text()
@@ -119,3 +120,52 @@ def test_a_killed_process_is_told(page: Any, stream: Stream, live: Command) -> N
             and any(row["role"] == "muscle" and row["pid"] not in (pid, None) for row in one["processes"])
         )
     )
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Give a server of PostgreSQL; skip where none is installed."""
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.mark.long
+def test_a_live_run_in_postgresql_is_seen(server: Server, pages: Any, tmp_path: Path) -> None:
+    """Its curve grows, its tables are shown, it stands and ends; while the server is away the page says so by name."""
+    (tmp_path / "live.yml").write_text(DOCUMENT)
+    store = ("--store", server.uri)
+    page = pages(tmp_path, "--port", "0", *store)
+    assert [] == page.ask("/api/runs").value["runs"]
+    stream = Stream(page)
+    live = Command(tmp_path, "run", "live.yml", *store, span_s=170.0)
+    run = live.until("run.started")["run"]
+    counts = []
+    for _ in range(2):
+        count = 0
+        while count <= sum(counts):
+            stream.until(lambda one: one["kind"] == "event" and one["event"] == "episode.ended")
+            curves = page.ask(f"/api/runs/{run}/curves").value["curves"]
+            count = sum(sum(curve["count"]) for curve in curves)
+        counts.append(count)
+    assert 202 == page.ask(f"/api/runs/{run}/pause", "POST").status
+    stream.until(lambda one: one["kind"] == "status" and one["status"] == "paused")
+    [row] = page.ask("/api/runs").value["runs"]
+    assert (run, "paused") == (row["run"], row["status"])
+    assert row["episodes"] >= counts[1]
+    shown = page.ask(f"/api/runs/{run}/results/episodes?limit=2&columns=episode,steps").value
+    assert [{"episode": 0, "steps": LENGTH}, {"episode": 1, "steps": LENGTH}] == shown
+
+    assert 202 == page.ask(f"/api/runs/{run}/stop", "POST", '{"now": true}').status
+    assert 130 == live.end()[0]
+    assert "interrupted" == page.ask(f"/api/runs/{run}").value["status"]
+    server.kill()
+    told = page.ask("/api/runs?limit=3")
+    assert (503, True) == (told.status, "postgresql" in told.value["error"]), told.text
+    server.start()
+    assert [run] == [row["run"] for row in page.ask("/api/runs?limit=4").value["runs"]]
+    stream.close()
+    page.close()

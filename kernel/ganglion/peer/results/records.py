@@ -17,7 +17,7 @@ from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
 from ganglion.peer.values import to_json
 from ganglion.peer.wait import Reports
-from ganglion.run.effect import FOLDER, cut_text, phase_cut_name
+from ganglion.run.effect import FOLDER, checkpoint_text, phase_checkpoint_name
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.synced import write_synced
 from ganglion.wire.codec import codec_of
@@ -144,25 +144,25 @@ class Sealed:
 _KEPT = 2
 
 
-class Cuts:
-    """Write the cuts of a run into its folder; the two newest are kept.
+class PhaseCheckpoints:
+    """Write the checkpoints of a run at the begins of phases into its folder; the two newest are kept.
 
-    What is there already is not written again: a governor that is started anew comes to the same cuts.
+    What is there already is not written again: a governor that is started anew comes to the same checkpoints.
     """
 
     def __init__(self, results: Path) -> None:
         self._folder = results / FOLDER
         self._due: deque[tuple[int, int, str]] = deque()  # number of a batch, phase, text
 
-    def take(self, number: int, cut: Mapping[str, Any]) -> None:
-        """Take a cut at the begin of its `phase`; it counts when the batch of rows with this number is durable."""
-        self._due.append((number, int(cut["phase"]), cut_text(cut)))
+    def take(self, number: int, checkpoint: Mapping[str, Any]) -> None:
+        """Take the checkpoint of a `phase`; it counts when the batch of rows with this number is durable."""
+        self._due.append((number, int(checkpoint["phase"]), checkpoint_text(checkpoint)))
 
     def settle(self, acknowledged: int) -> None:
         """Write what is due; StoreError if that cannot be done, and it is not tried again."""
         while self._due and self._due[0][0] <= acknowledged:
             _, phase, text = self._due.popleft()
-            path = self._folder / phase_cut_name(phase)
+            path = self._folder / phase_checkpoint_name(phase)
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 if not _holds(path, text):

@@ -18,6 +18,7 @@ from ganglion.sdk.spaces import parse_space, space_from_wire
         ("Box(0, 1)", Box(0, 1)),
         ("Box(low=0, high=1, shape=(2, 3), dtype=int64)", Box(0, 1, (2, 3), "int64")),
         ("Box([[0, -inf]], +inf, dtype=float32)", Box([[0, -float("inf")]], float("inf"), dtype="float32")),
+        ("Box(low=[-1.0], high=np.inf, dtype=np.float32)", Box([-1.0], float("inf"), dtype="float32")),
         ("Box(1e-3, 1.5E+2)", Box(0.001, 150)),
         ("MultiBinary(3)", MultiBinary(3)),
         ("MultiBinary((3,))", MultiBinary(3)),

@@ -23,7 +23,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.resume import newest_cut
+from ganglion.supervisor.resume import newest_phase_checkpoint
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus, never_later
 from ganglion.wire.envelope import Head, encode_head
@@ -159,7 +159,7 @@ class Simulation:
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []  # of relays, too
         # Phase, journals, and which rows somebody could have read by then: what came later may come otherwise.
-        self._moment: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
+        self._checkpoint: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
         self.journals: list[tuple[JournalStorage, SimulatedJournal, Role]] = []
 
     def carry_out(self) -> Outcome:
@@ -325,38 +325,38 @@ class Simulation:
             admission = Admission(f"relay/{node.number}", Role.RELAY, "", digest, curve_key=node.key)
             self.bus.exchange.broker.admit(admission)
 
-    def keep_moment(self) -> None:
-        """Keep the journals as they are at this moment, as a checkpoint does."""
+    def keep_checkpoint(self) -> None:
+        """Keep the journals as they are now, as a checkpoint does."""
         if self.keeper.begun:
             self._look_at_rows()
             journals = {name: bytes(data) for name, data in self._journals.items()}
-            self._moment = (self.keeper.phase, journals, set(self.seen))
+            self._checkpoint = (self.keeper.phase, journals, set(self.seen))
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
 
-        `kept` is what is there: the `journals`, those of the last `moment`, or only the `cut` at the begin of a phase.
+        `kept` is what is there: the `journals`, those of the last `checkpoint`, or that of the begin of the `phase`.
         """
         if not self.keeper.begun or self.keeper.ended is not None or self._ticker.down:
             return
         for process in self.processes:
             process.kill()
         self._end_broker()
-        cut: Mapping[str, Any] | None = None
+        begin: Mapping[str, Any] | None = None
         phase, withdrawal = self.keeper.phase, dict[str, str]()
-        if kept == "moment" and self._moment is not None:
-            phase, journals, self.seen = self._moment[0], self._moment[1], set(self._moment[2])
+        if kept == "checkpoint" and self._checkpoint is not None:
+            phase, journals, self.seen = self._checkpoint[0], self._checkpoint[1], set(self._checkpoint[2])
             self._journals = {name: bytearray(data) for name, data in journals.items()}
             withdrawal |= {"GANGLION_WITHDRAW": str(phase), "GANGLION_WITHDRAW_BEHIND": str(phase)}
-        elif kept == "cut":
+        elif kept == "phase":
             self.forget_journals()
-            cut, _ = newest_cut(self.folder / self.run, self.run)
+            begin, _ = newest_phase_checkpoint(self.folder / self.run, self.run)
             # Its signals stay in the store, unlike there: they are to come out alike as well.
-            phase = int(cut["phase"])
+            phase = int(begin["phase"])
         else:
             kept = "journals"
         self.count(f"resume with {kept}")
-        self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
+        self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, begin)
         self.keeper.phase, self.keeper.withdrawal = phase, withdrawal
         self._start_broker()
         self._supervisor = self._process("supervisor", self._supervise)

@@ -128,7 +128,7 @@ def _caused(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequenc
     if "another one has begun it" in outcome.reason and any(store.zombie for store in stores):
         return True
     # A phase that begins again does so without what operators have said; if that was heard, it differs.
-    again = counts["resume with cut"] or counts["going back"]
+    again = counts["resume with phase"] or counts["going back"]
     unheard = again and any(fault.kind in _ORDERS for fault in faults)
     return "nondeterministic" in outcome.reason and (run.name == DICE or bool(unheard))
 

@@ -20,7 +20,7 @@ ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.CONTROLLER, Role.GOVERN
 _SPANS_S = (0.05, 0.3, 1.0, 3.0, 20.0)
 _UNDEAD_S = 3.5  # until a stopped process is found silent, and its successor has joined
 _DOWN_S = (0.0, 0.01, 0.2, 1.0)
-_KEPT = ("journals", "journals", "moment", "cut")
+_KEPT = ("journals", "journals", "checkpoint", "phase")
 _STRIKES = 8
 _CONTROLLER = Role.CONTROLLER.value
 _LAG_S = 0.005  # far from all deadlines
@@ -188,9 +188,9 @@ def _slow(fault: Fault, simulation: Simulation) -> None:
             simulation.slow_s[process.name] = 0.001 * fault.count
 
 
-def _moment(fault: Fault, simulation: Simulation) -> None:
+def _checkpoint(fault: Fault, simulation: Simulation) -> None:
     """Take a checkpoint of the run; this disturbs nobody."""
-    simulation.keep_moment()
+    simulation.keep_checkpoint()
 
 
 def _all(fault: Fault, simulation: Simulation) -> None:
@@ -335,7 +335,7 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "nap": _nap,
     "order": _order,
     "commit": _commit,
-    "moment": _moment,
+    "checkpoint": _checkpoint,
     "all": _all,
     "halt": _halt,
     "snare": _snare,
@@ -380,7 +380,7 @@ def drawn(seed: int, length: int) -> list[Fault]:
     """Return the faults of a seed, for a run that takes `length` events: a few kinds, up to four faults."""
     draw = random.Random(f"faults {seed}")
     if staged(seed):
-        return _with_moments(_scene(draw, length), draw)
+        return _with_checkpoints(_scene(draw, length), draw)
     kinds = draw.sample(_USUAL, draw.randint(1, 3))
     if draw.random() < 0.02:
         kinds = [draw.choice(_RARE)]
@@ -391,7 +391,7 @@ def drawn(seed: int, length: int) -> list[Fault]:
             at = found[-1].at + draw.randint(1, 60)
         role, kind = draw.choice(ROLES), draw.choice(kinds)
         found.append(Fault(kind, at, role, draw.randrange(1 << 16), draw.randrange(30), draw.choice(_SPANS_S)))
-    return _with_moments(found, draw)
+    return _with_checkpoints(found, draw)
 
 
 def _scene(draw: random.Random, length: int) -> list[Fault]:
@@ -405,10 +405,10 @@ def _scene(draw: random.Random, length: int) -> list[Fault]:
     return found
 
 
-def _with_moments(found: list[Fault], draw: random.Random) -> list[Fault]:
+def _with_checkpoints(found: list[Fault], draw: random.Random) -> list[Fault]:
     """Return faults in their order, with checkpoints before those that lose everything."""
     found += [
-        replace(fault, kind="moment", at=draw.randrange(fault.at + 1))
+        replace(fault, kind="checkpoint", at=draw.randrange(fault.at + 1))
         for fault in found
         if fault.kind in ("all", "last")
     ]

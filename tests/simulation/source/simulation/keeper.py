@@ -17,7 +17,7 @@ from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.life import Restarts
 from ganglion.supervisor.recovery import ASKED_ROLES, NOTICE_S, REJOIN_S
-from ganglion.supervisor.resume import newest_cut
+from ganglion.supervisor.resume import newest_phase_checkpoint
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
@@ -80,7 +80,7 @@ class Keeper:
 
     Whoever is lost where the document says `recover` is started again under the next incarnation, with its journal.
     `table` is what a new broker is told before it listens. `before` is the keeper of a run that goes on after all was
-    lost: with its journals, or, with `cut`, at the begin of a phase.
+    lost: with its journals, or, with `begin`, at the begin of a phase.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Keeper:
         plan: Plan,
         store: str | None,
         before: Keeper | None = None,
-        cut: Mapping[str, Any] | None = None,
+        begin: Mapping[str, Any] | None = None,
     ) -> None:
         self.run, self.plan = run, plan
         self.governor = Place(peer_name(run, Role.GOVERNOR), Role.GOVERNOR)
@@ -117,7 +117,7 @@ class Keeper:
         self._open: set[int] = set()
         self._replies: dict[int, Answer] = {}
         self._incarnations: dict[str, int] = {}  # those that were given out: synced, before a process starts
-        self._before, self._cut = before, cut
+        self._before, self._begin_of_phase = before, begin
         self.withdrawal: dict[str, str] = {}  # what the store is to take back
         self._going_back = ""  # why the run begins again
         self._went_back = False
@@ -134,7 +134,7 @@ class Keeper:
         participant.on_return = self._returned
         participant.join(participant.hello(Role.SUPERVISOR.value, "supervisor", token))
         participant._conversation.begin(self._lives)  # serials that no supervisor before it has used
-        self._try_to_begin(self._before is None or self._cut is not None)
+        self._try_to_begin(self._before is None or self._begin_of_phase is not None)
         while self.ended is None:
             if self._going_back:
                 self._go_back()
@@ -161,8 +161,8 @@ class Keeper:
         if not self._over:
             if afresh:
                 store = None if self.store is None else self.store.name
-                cut = None if self._cut is None else dict(self._cut)
-                start = GovernorStart(self.run, self.plan.to_map(), store, None, cut)
+                begin = None if self._begin_of_phase is None else dict(self._begin_of_phase)
+                start = GovernorStart(self.run, self.plan.to_map(), store, None, begin)
                 self._ask(self.governor.name, "governor.start", start)
             self.begun, self.withdrawal = True, {}
 
@@ -171,15 +171,15 @@ class Keeper:
         return self.ended is not None or bool(self._going_back)
 
     def _go_back(self) -> None:
-        """Begin the run again with its newest cut at the begin of a phase."""
+        """Begin the run again with its newest checkpoint at the begin of a phase."""
         text, self._going_back = self._going_back, ""
         self._simulation.count("going back")
         self.participant.ask(KERNEL, "kernel.withdraw", Withdraw(list(self.table)), DEADLINE_OTHER_S)
         self.table.clear()
         self._simulation.forget_journals()
-        self._cut, wrong = newest_cut(self._simulation.folder / self.run, self.run)
+        self._begin_of_phase, wrong = newest_phase_checkpoint(self._simulation.folder / self.run, self.run)
         self.events.append(RunEvent("warning", {"text": f"it goes back: {text}", "wrong": wrong}))
-        self.phase = int(self._cut["phase"])
+        self.phase = int(self._begin_of_phase["phase"])
         self._try_to_begin(True)
 
     def _turn(self) -> None:
