@@ -13,7 +13,7 @@ import tempfile
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -157,12 +157,12 @@ def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
     Classes, parameters, conditions and recorded episodes (in `store`, too) come first; then each environment is
     started once, if nothing is wrong with it already; then brains say whether they can learn with what was declared.
     """
-    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store}})
+    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "tried": True}})
     errors = [row for row in rows if row["severity"] == "error"]
-    pairs: Rows = []
-    rows += try_environments(plan, errors, pairs)
-    if pairs and not errors:
-        rows += _ask({"pairs": pairs, "folder": plan.folder, "allow": plan.allow})
+    known: dict[str, Any] = {"pairs": [], "declared": {}}
+    rows += try_environments(plan, errors, known)
+    if not errors and (known["pairs"] or any(phase.bodies is not None for phase in plan.phases)):
+        rows += _ask({"fit": {**known, "plan": {**plan.to_map(), "document": ""}}})
     faults = [Fault(**row) for row in rows]
     wrong = {fault.place for fault in faults if fault.severity == "error"}
     lines = plan.document.split("\n")
@@ -171,7 +171,7 @@ def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
 
 
 # -- environments, each started once ----------------------------------------------------------------------------------
-def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs: Rows | None = None) -> Rows:
+def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), told: dict[str, Any] | None = None) -> Rows:
     """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
 
     Faults are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
@@ -181,7 +181,8 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
     Args:
         plan: Of a document without other faults.
         faults: Of plugins that cannot be loaded, or not with their parameters; they are left out, too.
-        pairs: Filled with the brains of agents whose spaces are known by then, and with these, as questions.
+        told: Its `pairs` are filled with the brains of agents whose spaces are known by then, and with these; its
+            `declared` with what environments declare, by `EnvironmentPlan.trial`.
     """
     wrong = [_place(fault) for fault in faults]
     orders: dict[str, tuple[PhasePlan, EnvironmentPlan, int]] = {}
@@ -192,7 +193,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
             own = environment.plugin is not None and not registry.plays(environment.plugin.name)
             if own and not any(place in wrong for place in places):
                 for worker in _variants(phase, environment):
-                    orders.setdefault(_key(environment, worker), (phase, environment, worker))
+                    orders.setdefault(environment.trial(worker), (phase, environment, worker))
     children, tree = Children(), {**plan.to_map(), "document": ""}
     with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
         try:
@@ -205,7 +206,9 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
     for answer in answers.values():
         if answer.get("traceback"):
             sys.stderr.write(f"{answer['traceback']}\n")
-    return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
+    told = {"pairs": [], "declared": {}} if told is None else told
+    told["declared"] |= {key: answer for key, answer in answers.items() if "message" not in answer}
+    return [registry.fault(at, text) for at, text in _faults(plan, answers, told["pairs"])]
 
 
 _place = itemgetter("file", "line", "column", "path")
@@ -214,14 +217,6 @@ _place = itemgetter("file", "line", "column", "path")
 def _variants(phase: PhasePlan, environment: EnvironmentPlan) -> range:
     """Return the workers whose parameters differ."""
     return range(min(phase.workers, max(1, len(environment.per_worker))))
-
-
-def _key(environment: EnvironmentPlan, worker: int) -> str:
-    """Return what two environments have in common if one trial is enough for both."""
-    parts = [environment.plugin, environment.reward, environment.transformer]
-    plugins = [None if part is None else {**asdict(part), "params": part.params, "at": ""} for part in parts]
-    plugins[0] = {**(plugins[0] or {}), "params": environment.params_of(worker)}
-    return json.dumps([environment.uid, plugins], sort_keys=True)
 
 
 def _try(
@@ -253,7 +248,7 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
         declared: dict[str, dict[str, Any]] = {}
         unknown: list[str] = []
         for environment in phase.environments:
-            found = [answers.get(_key(environment, worker)) for worker in _variants(phase, environment)]
+            found = [answers.get(environment.trial(worker)) for worker in _variants(phase, environment)]
             known = [answer for answer in found if answer is not None and "message" not in answer]
             at = "" if environment.plugin is None else environment.plugin.at
             yield from ((at, str(a["message"])) for a in found if a is not None and "message" in a)
@@ -291,17 +286,18 @@ def _import(rows: Sequence[Sequence[str]]) -> Iterator[list[Any]]:
 
 
 def _unfit(question: dict[str, Any]) -> Rows:
-    """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
+    """Return what brains say against the sensors and actuators of their agents, and what bodies do not fit."""
+    from ganglion.peer import check
     from ganglion.sdk import ActuatorInformation, SensorInformation
     from ganglion.sdk.spaces import space_from_wire
 
-    found = []
+    plan, found = question["plan"], check.fit_bodies(question["plan"], question["declared"])
     for pair in question["pairs"]:
         rows: list[list[Any]] = [
             [kind(None, space_from_wire(row["space"]), row["id"]) for row in pair[word]]
             for word, kind in (("sensors", SensorInformation), ("actuators", ActuatorInformation))
         ]
-        cls = registry.load("brain", pair["brain"], question["folder"], question["allow"])
+        cls = registry.load("brain", pair["brain"], plan["folder"], plan["allow"])
         try:
             cls.check_spaces(*rows, **pair["params"])
         except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it becomes a fault
@@ -369,7 +365,7 @@ def _child() -> None:
         "trial": lambda order: try_out(order, answer),
         "plugins": lambda rows: list(_import(rows)),
         "seeds": _seeds,
-        "pairs": lambda pairs: _unfit(question),
+        "fit": _unfit,
     }
     (key,) = answers.keys() & question.keys()
     found = answers[key](question[key])

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from ganglion.sdk.launcher import CREDENTIALS
 from ganglion.synced import write_synced
 
 STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
+TRIED = "tried"  # likewise: that who asks starts all environments, and calls `fit_bodies` with what they declare
 
 _TRIAL = "ganglion.cli.child"  # what starts an environment once, and says what it declares
 _TRIALS_AT_ONCE = 4
@@ -49,9 +51,9 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Imports authors' modules and makes their conditions: to be called in a child process.
     """
-    plan = {key: value for key, value in tree.items() if key != STORE}
+    plan = {key: value for key, value in tree.items() if key not in (STORE, TRIED)}
     found = [*_store(tree.get(STORE)), *registry.deep_check(plan), *advise(plan)]
-    for more in (partial(_sources, plan, tree), partial(_bodies, plan)):
+    for more in (partial(_sources, plan, tree), *([] if TRIED in tree else [partial(fit_bodies, plan)])):
         if not any(row["severity"] == "error" for row in found):
             found += more()
     return found
@@ -82,13 +84,26 @@ def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str
 
 
 # -- what bodies may be -----------------------------------------------------------------------------------------------
-def _bodies(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+def fit_bodies(tree: Mapping[str, Any], declared: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return faults of bodies that are known when their environments have told what they declare.
 
-    Such an environment is started once for that, in a process of its own. Of one that is no plugin of ours, that plays
-    what is recorded, or that cannot be started, nothing is known: the run says what is wrong.
+    `declared` is what they have told, by `EnvironmentPlan.trial`. Without it each that matters is started once, in a
+    process of its own. Of one that is no plugin of ours, that plays what is recorded, or that cannot be started,
+    nothing is known: the run says what is wrong.
     """
     plan = Plan.from_map(dict(tree))
+    if declared is None:
+        declared = _declared({**tree, "document": ""}, _wanted(plan))
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for phase in plan.phases if declared else ():
+        told = {e.uid: one for e in phase.environments if (one := declared.get(e.trial())) is not None}
+        for at, text in _misfits(plan, phase, told):
+            found.setdefault((at, text), registry.fault(at, text))
+    return list(found.values())
+
+
+def _wanted(plan: Plan) -> dict[str, tuple[PhasePlan, EnvironmentPlan]]:
+    """Return the environments whose declarations decide whether bodies fit, by their trials."""
     wanted: dict[str, tuple[PhasePlan, EnvironmentPlan]] = {}
     for phase in plan.phases if any(phase.bodies is not None for phase in plan.phases) else ():
         known = {environment.uid: environment for environment in phase.environments}
@@ -96,14 +111,8 @@ def _bodies(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
         for agent in phase.agents:
             uids |= _several(phase, agent) if _blind(plan, agent) else set()
         tried = [known[uid] for uid in uids if known[uid].plugin is not None and not _plays(known[uid])]
-        wanted |= {_trial_of(environment): (phase, environment) for environment in tried}
-    declared = _declared({**tree, "document": ""}, wanted)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for phase in plan.phases if declared else ():
-        told = {e.uid: one for e in phase.environments if (one := declared.get(_trial_of(e))) is not None}
-        for at, text in _misfits(plan, phase, told):
-            found.setdefault((at, text), registry.fault(at, text))
-    return list(found.values())
+        wanted |= {environment.trial(): (phase, environment) for environment in tried}
+    return wanted
 
 
 def _misfits(plan: Plan, phase: PhasePlan, declared: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -135,7 +144,7 @@ def _places(phase: PhasePlan, agent: AgentPlan) -> set[str]:
 def _several(phase: PhasePlan, agent: AgentPlan) -> set[str]:
     """Return the environments of an agent's bodies where they may declare different things."""
     uids = _places(phase, agent)
-    forms = {_trial_of(e, uid="") for e in phase.environments if e.uid in uids}
+    forms = {replace(e, uid="").trial() for e in phase.environments if e.uid in uids}
     named = agent.sensors or agent.actuators or agent.rewards or any(body.group for body in phase.bodies or ())
     return uids if len(uids) > 1 and (named or len(forms) > 1) else set()
 
@@ -152,13 +161,6 @@ def _blind(plan: Plan, agent: AgentPlan) -> list[tuple[str, str]]:
         if takes_arrays(muscle) and not muscle.takes_groups:
             found.append((agent.muscle.at, f"muscle {agent.muscle.name}"))
     return found
-
-
-def _trial_of(environment: EnvironmentPlan, uid: str | None = None) -> str:
-    """Return what two environments have in common if one trial is enough for both."""
-    parts = [environment.plugin, environment.reward, environment.transformer]
-    forms = [part and [part.name, part.params] for part in parts]
-    return repr([environment.uid if uid is None else uid, forms, environment.params_of(0)])
 
 
 def _declared(tree: Mapping[str, Any], wanted: Mapping[str, tuple[PhasePlan, EnvironmentPlan]]) -> dict[str, Any]:

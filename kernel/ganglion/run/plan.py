@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -163,6 +164,11 @@ class EnvironmentPlan:
         if not self.per_worker:
             return dict(self.params)
         return {**self.params, **self.per_worker[worker % len(self.per_worker)]}
+
+    def trial(self, worker: int = 0) -> str:
+        """Return what two environments of a plan have in common if they declare the same."""
+        parts = [part and [part.name, part.params] for part in (self.plugin, self.reward, self.transformer)]
+        return json.dumps([self.uid, parts, self.params_of(worker)], sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,6 +257,20 @@ def test_only_relays_speak_for_others(tree: Tree) -> None:
     assert BRAIN in tree.top.joined
 
 
+def test_who_belongs_to_the_machine_of_the_kernel_joins_no_relay(tree: Tree) -> None:
+    """A relay's key stands for those of other machines: a token for a peer without one is refused there."""
+    tree.top.admit(Admission("farm/store", Role.STORE, "farm", digest("s")))
+    relay = tree.relays[0]
+    tree.links["farm/store"], effects = relay.connect(tree.now_s)
+    tree.do(relay, effects)
+    hello = codec_of(Hello).encode(Hello(1, "store", "farm/store", "s"))
+    frames = [b"", encode_head(Head(Verb.HELLO, 1)), hello]
+    tree.do(relay, relay.receive(tree.links["farm/store"], frames, tree.now_s))
+
+    assert [(Verb.ERROR, "token")] == [(row[2], row[5]["kind"]) for row in tree.heard("farm/store")]
+    assert not tree.there("farm/store")
+
+
 def test_a_relay_asks_its_own_peers(tree: Tree) -> None:
     """A peer that is silent is lost by its relay; the kernel's broker has the relay's word for the others."""
     for _ in range(int((BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S) / 0.25) + 2):
@@ -307,7 +321,7 @@ acts = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(acts, max_size=40))
 def test_peers_cannot_tell_relays_from_the_broker(done: list[tuple[Any, ...]]) -> None:
     """Whatever peers do, each hears the same, in the same order from each source, with relays and without."""

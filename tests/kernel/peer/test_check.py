@@ -9,7 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from ganglion.peer.check import advise, inspect, main
+from ganglion.peer.check import advise, fit_bodies, inspect, main
 from ganglion.run.plan import AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.sdk import Box
 
@@ -223,7 +223,7 @@ WORLDS = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("started", [False, pytest.param(True, marks=pytest.mark.long)], ids=["told", "started"])
 @pytest.mark.parametrize(
     ("lows", "between", "expected"),
     [
@@ -241,15 +241,14 @@ WORLDS = (
     ids=["neither fits", "fits", "an environment that does not start"],
 )
 def test_bodies_are_compared_with_what_environments_declare(
-    tmp_path: Path, lows: list[Any], between: str, expected: list[str]
+    tmp_path: Path, lows: list[Any], between: str, expected: list[str], started: bool
 ) -> None:
     """Zero outside of a space, and bodies of several groups of a learner that takes one, are told before any start."""
     name = f"{_module(tmp_path, WORLDS)}:World"
-    tree = _plan(
-        tmp_path,
-        PluginPlan("max_steps", {"steps": 3}, at="x.yml:5:3: c"),
-        [EnvironmentPlan(f"e{i}", PluginPlan(name), params={"low": low}, budget_steps=3) for i, low in enumerate(lows)],
-    )
+    worlds = [
+        EnvironmentPlan(f"e{i}", PluginPlan(name), params={"low": low}, budget_steps=3) for i, low in enumerate(lows)
+    ]
+    tree = _plan(tmp_path, PluginPlan("max_steps", {"steps": 3}, at="x.yml:5:3: c"), worlds)
     [phase] = tree["phases"]
     phase["controller"] |= {"name": "aeb", "at": "x.yml:9:3: name"}
     bodies = [BodyPlan("ada", f"e{i}", 0, between=between, between_at="x.yml:6:3: between") for i in range(len(lows))]
@@ -258,7 +257,14 @@ def test_bodies_are_compared_with_what_environments_declare(
     agent |= {"brain": asdict(PluginPlan("dqn", at="x.yml:4:4: brain")), "muscle": asdict(PluginPlan("echo"))}
     agent |= {"objective": asdict(PluginPlan("aggregate_rewards"))}
     space = Box(1, 5, dtype=np.float64)
-    found = [f"{row['line']}:{row['column']}: {row['message']}" for row in inspect(tree) if row["severity"] == "error"]
+    seen = [{"id": "height", "space": Box(0, 1).to_wire()}]
+    declared = {
+        world.trial(): {"sensors": seen, "actuators": [{"id": "force", "space": Box(low, 5).to_wire()}], "rewards": []}
+        for world, low in zip(worlds, lows, strict=True)
+        if low != "none"
+    }
+    rows = inspect(tree) if started else fit_bodies(tree, declared)
+    found = [f"{row['line']}:{row['column']}: {row['message']}" for row in rows if row["severity"] == "error"]
 
     assert len(expected) == len(found)
     assert all(text.startswith(start.format(space)) for start, text in zip(expected, found, strict=True)), found
