@@ -60,6 +60,9 @@ HERE = {
     "crashing_env_dummy_run": (1, "RuntimeError: Mwaaaahhhrgh!!"),
     # These name classes that palaestrai-agents has no longer.
     "tictactoe_run": (2, "No module named 'harl.dqn'"),
+    "gym-td3-mcc_run": (2, "module 'harl' has no attribute 'TD3Muscle'"),
+    "tictactoe-sac_experiment_run": (0, "/4:"),
+    "action_time_shift_filter_test": (0, "0.200/1:"),
 }
 
 

@@ -67,7 +67,9 @@ function Drawn({ title, about, curves, name, empty, extra }) {
   const kinds = [...new Set(curves.map((it) => `${it.phase} ${it.mode}`))].sort((a, b) => parseInt(a) - parseInt(b));
   const kind = kinds.includes(choice) ? choice : kinds.findLast((it) => it.endsWith("train")) || kinds[0];
   const drawn = useMemo(() => curves.filter((it) => `${it.phase} ${it.mode}` === kind), [curves, kind]);
-  const count = drawn.reduce((sum, it) => sum + it.count.reduce((a, b) => a + b, 0), 0);
+  const counts = {};  // of each run, or row of a design: its agents act in the same episodes
+  for (const it of drawn) { const of = it.run ?? it.row ?? ""; counts[of] = Math.max(counts[of] || 0, it.count.reduce((a, b) => a + b, 0)); }
+  const count = Object.values(counts).reduce((a, b) => a + b, 0);
   const judged = drawn.some((it) => it.objective.some((value) => value != null));
   return html`<section class="card wide" aria-label=${name}><header><h2>${title}</h2><span class="faint">${about}</span><span class="space"></span>
     <div class="tools">${kinds.length > 1 && html`<${Select} label="phase" value=${kind} choices=${kinds.map((it) => [it, `phase ${it}`])} onChange=${setChoice} />`}
@@ -103,7 +105,7 @@ export function Curves({ runs }) {
     return () => clearInterval(timer);
   }, [live, runs.join("\n")]);
   const curves = useMemo(() => {
-    const each = runs.flatMap((run) => (found[run] || []).map((it) => ({ ...it, label: runs.length > 1 ? `${run} · ${it.agent}` : it.agent })));
+    const each = runs.flatMap((run) => (found[run] || []).map((it) => ({ ...it, run, label: runs.length > 1 ? `${run} · ${it.agent}` : it.agent })));
     return joined && runs.length > 1 ? together(each) : each;
   }, [found, joined, runs.join("\n")]);
   const extra = runs.length > 1 && html`<button aria-pressed=${joined} onClick=${() => setJoined(!joined)}>${joined ? "a line each" : "one line for all runs"}</button>`;

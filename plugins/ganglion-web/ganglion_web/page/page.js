@@ -97,7 +97,7 @@ function Tiles({ run, told }) {
   const tile = (name, value, unit, id) => html`<div class="tile" id=${id}><span>${name}</span><b>${value}</b>${unit && html`<small>${unit}</small>`}</div>`;
   return html`<div class="tiles wide">
     ${tile("episodes", whole(episodes))}${tile("steps sealed", whole(sealed))}
-    ${workers.length > 0 && tile("steps of open episodes", whole(taken), "", "steps")}${workers.length > 0 && tile("pace", whole(rate), "steps/s")}
+    ${workers.length > 0 && tile("steps open", whole(taken), "", "steps")}${workers.length > 0 && tile("pace", whole(rate), "steps/s")}
     ${rows.length > 0 && tile("messages", whole(messages), "/s")}${rows.length > 0 && tile("processes", rows.length, lost ? `${lost} restarted` : "")}
     ${tile("phases", `${told.phases.filter((it) => it.status === "finished").length} of ${told.phases.length}`)}</div>`;
 }
@@ -127,7 +127,7 @@ function Processes({ run }) {
   const rows = facts.processes[run] || [], rates = (facts.rates[run] || {}).rates || {}, bare = (name) => name.replace(run + "/", "");
   const rate = (name) => Object.entries(rates).filter(([edge]) => edge.startsWith(name + "\n")).reduce((sum, [, one]) => sum + one, 0);
   if (rows.length === 0) return null;
-  return html`<section class="card wide" aria-label="Processes"><header><h2>Processes</h2><span class="faint">green: heard within two heartbeats; red: lost, another one takes its place</span></header>
+  return html`<section class="card wide" aria-label="Processes"><header><h2>Processes</h2><span class="faint">${rows.length} in all; green: heard within two heartbeats; red: lost, another one takes its place</span></header>
     <div class="scroll"><table id="processes"><thead><tr>${["process", "role", "worker", "pid", "state", "heard", "messages/s", "waits for", "CPU", "memory", "restarts", "place"].map((it) => html`<th class=${["pid", "heard", "messages/s", "CPU", "memory", "restarts"].includes(it) ? "number" : ""}>${it}</th>`)}</tr></thead><tbody>
     ${rows.map((row) => html`<tr key=${row.name} class=${state(row)} data-name=${row.name}><td>${bare(row.name)}</td><td>${row.role}</td><td>${row.worker ?? ""}</td><td class="number">${row.pid ?? ""}</td>
       <td>${row.state}</td><td class="number heard">${row.heard_ms == null ? "" : (row.heard_ms / 1000).toFixed(1) + " s"}</td><td class="number">${Math.round(rate(row.name)) || ""}</td>
