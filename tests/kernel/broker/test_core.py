@@ -187,6 +187,26 @@ def test_silent_peer_is_asked_once_then_lost(bus: Any) -> None:
     assert "silent for 2.5 s" == bus.notes[-1].fields["reason"]
 
 
+def test_who_imports_what_it_is_to_run_is_not_silent(bus: Any) -> None:
+    """A peer owes no BEAT during its first call, which has a deadline; it does from its first answer on."""
+    caller = bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    link = bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0, features=["beats_in_call"])
+
+    def wait() -> None:
+        for _ in range(4):
+            wait_s(bus, (BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S) / 2)
+            if link not in bus.closed:
+                bus.say(caller, "", Verb.BEAT, 0)
+
+    bus.say(caller, MUSCLE, Verb.CALL, 1, "muscle.setup")
+    wait()
+    assert [] == bus.closed
+    bus.say(link, CONTROLLER, Verb.REPLY, 1)
+    bus.say(caller, MUSCLE, Verb.CALL, 2, "muscle.act")
+    wait()
+    assert [link] == bus.closed
+
+
 def test_a_program_sends_back_what_it_got(bus: Any) -> None:
     """The frames of BEAT and BYE, sent back as they came, are their answers: nothing is forbidden, and it leaves."""
     boss = bus.join("supervisor", Role.SUPERVISOR)
