@@ -3,6 +3,7 @@
 All of them hold one run: sessions of 20 to 200 decisions with a closing observation. Minari reads sessions from its
 file, as it does everywhere; torchrl holds sessions that are padded already, and steps as they are. What is not
 installed is left out; nothing of it is a dependency of ours (`pip install --no-deps torchrl tensordict`, beside torch).
+A run whose two brains ask one table is measured beside the same run in which one of them does.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_run import rate_of
 from measure import Options, Row, compare, interleave
 
 from ganglion_replay import SessionPoolEnvironment
@@ -22,6 +25,26 @@ from ganglion_replay import SessionPoolEnvironment
 GATE = 1.0
 SESSIONS, LEAST, MOST = 500, 20, 200
 BATCHES = {"sessions": 64, "steps": 256}
+SHARED_GATE = 1 / 1.2  # two brains on one table cost less than 1.2 times one
+EPISODES, LENGTH = 12, 100
+ROUNDS_MAX = 5  # a round is a whole run
+SHARED = """\
+uid: shared
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - {{environment: {{uid: lake, name: counting, params: {{length: {length}}}}}, budget: {{episodes: {episodes}}}}}
+        - {{environment: {{uid: moor, name: counting, params: {{length: {length}}}}}, budget: {{episodes: {episodes}}}}}
+      agents:
+        - {{name: ada, brain: "bench_classes:Draws", muscle: echo}}
+        - {{name: bob, brain: {{name: "bench_classes:Draws", params: {{asks: {both}}}}}, muscle: echo}}
+      bodies: {{product: inner}}
+      tables: [{{uid: recent, name: pool, params: {{capacity: {{steps: 1000}}}}, feed: [ada], serve: [ada, bob]}}]
+      phase_config: {{mode: train}}
+      simulation: {{name: aeb}}
+"""
 
 
 def _run() -> dict[str, list[Any]]:
@@ -122,7 +145,19 @@ def rows(options: Options) -> list[Row]:
                 compare(f"{name}, {who}", rates["ganglion"], rates[who], GATE if who == others[0] else None)
                 for who in others
             ]
-        return found
+        return [*found, _shared(options)]
+
+
+def _shared(options: Options) -> Row:
+    """Measure runs in which both brains, or one of them, ask the table with each tick."""
+    with tempfile.TemporaryDirectory(prefix="ganglion-bench-") as folder:
+        meters = {}
+        for both in (True, False):
+            file = Path(folder) / f"{both}.yml"
+            file.write_text(SHARED.format(both=str(both).lower(), episodes=EPISODES, length=LENGTH))
+            meters[str(both)] = partial(rate_of, file, Path(folder) / "results", EPISODES, LENGTH)
+        rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
+    return compare("replay: two brains on one table, one", rates["True"], rates["False"], SHARED_GATE)
 
 
 def _rate(draw: Callable[[], Any], round_s: float) -> float:

@@ -95,22 +95,19 @@ def meter(
     file = folder / f"{mode}.yml"
     file.write_text(text.format(mode=mode, steps=STEPS, episodes=episodes))
     results = folder / f"results-{mode}-{store}"
-    argv = [
-        str(Path(sys.executable).with_name("ganglion")),
-        "--results",
-        str(results),
-        "--json",
-        "run",
-        str(file),
-        *words,
-    ]
-    if not store:
-        argv += ["--store", "none"]
-    return lambda: _rate(argv, episodes, whole=bool(words))
+    more = words if store else (*words, "--store", "none")
+    return lambda: rate_of(file, results, episodes, STEPS, more, whole=bool(words))
 
 
-def _rate(argv: list[str], episodes: int, whole: bool) -> float:
-    """Run once; return steps per second from the end of an episode, the first one or that of the placement, on."""
+def rate_of(
+    file: Path, results: Path, episodes: int, steps: int, words: tuple[str, ...] = (), whole: bool = False
+) -> float:
+    """Run a document once; return its steps per second.
+
+    They count from the end of an episode on: the first one, or where not the whole run counts that of the placement.
+    """
+    command = str(Path(sys.executable).with_name("ganglion"))
+    argv = [command, "--results", str(results), "--json", "run", str(file), *words]
     path = os.pathsep.join([str(CLASSES), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "GANGLION_ALLOW": "bench_classes"}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
@@ -122,4 +119,4 @@ def _rate(argv: list[str], episodes: int, whole: bool) -> float:
     placed_s = [event["time_s"] for event in events if event.get("event") == "phase.placed" and not whole]
     behind = [moment_s for moment_s in ended if moment_s > max(placed_s, default=0.0)]
     times = behind if len(behind) >= EPISODES_LEAST else ended  # the end comes soon: nothing is to be gained
-    return (len(times) - 1) * STEPS / (times[-1] - times[0])
+    return (len(times) - 1) * steps / (times[-1] - times[0])

@@ -359,9 +359,9 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
         cut = steps >= _LOOKED_AT or size_bytes >= _LOOKED_AT_BYTES
         if cut:
             break
-    if flaws or not seen:
-        text = f"expected whole episodes: {flaws[0]}" if flaws else f"{told}: there are no recorded episodes"
-        raise DocumentError(f"{at}: {text}")
+    _refuse_flaws(at, flaws)
+    if not seen:
+        raise DocumentError(f"{at}: {told}: there are no recorded episodes")
     if not cut:
         compare(phase, environment, at, [*seen.values()])
         count_of(phase, environment, at, [seen[key] for key in sorted(seen)])
@@ -385,9 +385,10 @@ def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, stri
         return ()
     found = finder.find(at, source, agent)
     count = _seen((len(one), one.observations.nbytes) for one in found.sessions())
-    if strict and (found.flaws or not count):
-        text = f"expected whole episodes: {found.flaws[0]}" if found.flaws else f"{found.told}: there are none"
-        raise DocumentError(f"{at}: {text}")
+    if strict:
+        _refuse_flaws(at, found.flaws)
+        if not count:
+            raise DocumentError(f"{at}: {found.told}: there are none")
     return found.grouped
 
 

@@ -208,19 +208,18 @@ class ReplayEnvironment(Environment):
         self._now, self._numbers = [None] * count, [-1] * count
         if not self.bodies:
             self._begin()
-        readings = {uid: space.default() for uid, space in self._spaces["sensor"].items()}
-        if not self.bodies:
-            shown = self._shown([0], [0])
-            readings = {uid: shown[uid][0] for uid in readings}
+        return self._baseline()
+
+    def _baseline(self) -> EnvironmentBaseline:
+        """Return what is declared, with the first readings of the one body."""
+        spaces = self._spaces
+        shown = {} if self.bodies else {uid: rows[0] for uid, rows in self._shown([0], [0]).items()}
         return EnvironmentBaseline(
-            [
-                SensorInformation(_value(readings[uid], space), space, uid)
-                for uid, space in self._spaces["sensor"].items()
-            ],
-            [ActuatorInformation(space.default(), space, uid) for uid, space in self._spaces["actuator"].items()],
+            [SensorInformation(_value(shown.get(u, s.default()), s), s, u) for u, s in spaces["sensor"].items()],
+            [ActuatorInformation(s.default(), s, u) for u, s in spaces["actuator"].items()],
             simtime=self._time(0) or SimTime(0, None),
-            static_world_model=recording.about.get("static_model"),
-            rewards_available=[RewardInformation(None, space, uid) for uid, space in self._spaces["reward"].items()],
+            static_world_model=self._recording.about.get("static_model"),
+            rewards_available=[RewardInformation(None, s, u) for u, s in spaces["reward"].items()],
         )
 
     def _share(self) -> None:
@@ -277,13 +276,7 @@ class ReplayEnvironment(Environment):
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin the next episode of an environment without bodies."""
         self._begin()
-        shown = self._shown([0], [0])
-        return EnvironmentBaseline(
-            [SensorInformation(_value(shown[u][0], s), s, u) for u, s in self._spaces["sensor"].items()],
-            [ActuatorInformation(s.default(), s, u) for u, s in self._spaces["actuator"].items()],
-            simtime=self._time(0) or SimTime(0, None),
-            rewards_available=[RewardInformation(None, s, u) for u, s in self._spaces["reward"].items()],
-        )
+        return self._baseline()
 
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
         """Begin an episode of each of these bodies; the seeds have no influence."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ganglion.sdk import Environment, FunctionalEnvironment
+from ganglion.sdk import Environment, FunctionalEnvironment, StepBatch
 from ganglion.sdk.functional import FunctionalStep, Items
 from ganglion.sdk.session import Session
 
@@ -574,7 +574,8 @@ class SessionPoolEnvironment(_Recorded):
     A session is the stream of one body: T ticks of actions, rewards and flags, T observations or one more, and what
     the agent remembered before. Methods may be called from several threads. Draws depend on the seed and on the calls
     made before, on nothing else. As a functional environment the pool plays all its sessions, see
-    `SessionBatchEnvironment`.
+    `SessionBatchEnvironment`; as an environment of a document, by a subclass that has loaded some, each body plays one,
+    which is drawn anew by the seed of each episode.
 
     Args:
         observations: So many scalar items of float32, or a list of (name, shape, dtype).
@@ -610,7 +611,7 @@ class SessionPoolEnvironment(_Recorded):
         }
         super().__init__(self._items["observation"], self._items["action"])
         self._bounds = _bounds("capacity", capacity)
-        self._on_short, self._ragged = _on_short(on_short), ragged
+        self._on_short, self._ragged = on_short_of(on_short), ragged
         self._draws = np.random.default_rng(rng_seed)
         self._changed = threading.Condition(threading.RLock())
         kinds: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -624,6 +625,7 @@ class SessionPoolEnvironment(_Recorded):
         self._sessions: deque[_Known] = deque()
         self._next_id, self._steps, self._bytes, self._greatest = 0, 0, 0, 1.0
         self._known: dict[str, Any] = {}  # what follows from the sessions, until they change
+        self._hosted: dict[int, SessionBatchEnvironment] = {}  # on the bus: the session that each body plays
 
     @classmethod
     def of(cls, sessions: Iterable[Session], rewards: Callable[[Session], Array] | None = None, **options: Any) -> Self:
@@ -813,6 +815,59 @@ class SessionPoolEnvironment(_Recorded):
             raise PoolEmpty("the pool has no sessions")
         return self._of("played", lambda: self.select_session_batch(np.arange(len(self._sessions))))
 
+    # -- hosted by the bus --------------------------------------------------------------------------------------------
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
+        """Begin an episode of each of these bodies, which plays a session drawn anew, by the seed of the episode.
+
+        Raises:
+            PoolEmpty: There is no session.
+        """
+        with self._changed:
+            if not self._sessions:
+                raise PoolEmpty("the pool has no sessions")
+            for row, seed in zip(rows.tolist(), seeds, strict=True):
+                place = int(np.random.default_rng(seed).integers(len(self._sessions)))
+                self._hosted[row] = self.select_session_batch([place])
+        self._put(rows, {"tick": np.zeros(len(rows), np.int32)})
+        return self._seen(rows)
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
+        """Show what is recorded of the next step, whatever is set; behind the last one the episode is truncated.
+
+        Raises:
+            ReplayEnd: Nothing is recorded of the step of some body.
+        """
+        rows = self.rows if self.bodies else np.zeros(1, np.int64)
+        played = [(self._hosted[row], int(self._states["tick"][row])) for row in rows.tolist()]
+        strange = next((tick for batch, tick in played if tick >= batch.last_tick), None)
+        if strange is not None:
+            raise ReplayEnd(f"tick {strange + 1}: the last recorded observation is that of tick {strange}")
+        self._put(rows, {"tick": self._taken(rows)["tick"] + np.int32(1)})
+        rewards = np.array([batch.rewards[0, tick] for batch, tick in played])
+        terminated = np.array([batch.terminated[0, tick] for batch, tick in played])
+        last = np.array([batch.truncated[0, tick] or tick + 1 == batch.last_tick for batch, tick in played])
+        return StepBatch(self._seen(rows), {"reward": rewards}, terminated=terminated, truncated=last & ~terminated)
+
+    def _seen(self, rows: Array) -> dict[str, Array]:
+        places = [(self._hosted[row], self._states["tick"][row]) for row in rows.tolist()]
+        return {
+            name: np.stack([batch.shown[name][0, tick] for batch, tick in places])
+            for name in self.observation_items.shapes
+        }
+
+    def save_state(self) -> dict[str, Any]:
+        """Return at which tick of which session each body is."""
+        rows = np.array(list(self._hosted), np.int64)
+        return {**super().save_state(), "rows": rows, "ids": np.array([int(b.ids[0]) for b in self._hosted.values()])}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where `save_state` was called."""
+        super().load_state(state)
+        places = np.searchsorted(self.ids, state["ids"]).tolist()
+        self._hosted = {
+            int(row): self.select_session_batch([place]) for row, place in zip(state["rows"], places, strict=True)
+        }
+
     # -- sessions -----------------------------------------------------------------------------------------------------
     @_locked
     def select_session_batch(self, selector: Any) -> SessionBatchEnvironment:
@@ -831,18 +886,16 @@ class SessionPoolEnvironment(_Recorded):
             raise IndexError(f"selector: expected places below {len(self._sessions)}, found {int(strange[0])}")
         chosen = places.astype(np.int64)
         begins, lengths = self._each("begin")[chosen], self._each("length")[chosen]
-        return self._batch(
-            places, chosen, begins, lengths, self._each("has_final")[chosen], int(lengths.max(initial=0))
-        )
+        return self._batch(places, chosen, begins, lengths, self._each("has_final")[chosen])
 
     def _batch(
-        self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int
+        self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int = 0
     ) -> SessionBatchEnvironment:
-        """Return rows of sessions side by side, from `begins` on so many each."""
-        seen_at, at = (
-            self._ring.windows(begins, lengths + finals, ticks + 1),
-            self._ring.windows(begins, lengths, ticks),
-        )
+        """Return rows of sessions side by side, from `begins` on so many each; without `ticks` they are whole."""
+        whole, ticks = not ticks, ticks or int(lengths.max(initial=0))
+        seen_at = self._ring.windows(begins, lengths + finals, ticks + 1)
+        # Behind a whole session stands a row of zeros, but for its closing observation.
+        at = seen_at[:, :-1] if whole else self._ring.windows(begins, lengths, ticks)
         taken = self._ring.at
         memories = self._of("memories", lambda: [one.memories for one in self._sessions])
         starts = begins - self._each("begin")[chosen]
@@ -901,7 +954,7 @@ class SessionPoolEnvironment(_Recorded):
         want = int(max_n_samples)
         if want < 1:
             raise ValueError(f"max_n_samples: expected at least 1, found {max_n_samples}")
-        word = self._on_short if on_short is None else _on_short(on_short)
+        word = self._on_short if on_short is None else on_short_of(on_short)
         least = 1 if replace else want
         with self._changed:
             if word == "wait":
@@ -911,7 +964,7 @@ class SessionPoolEnvironment(_Recorded):
                 raise PoolEmpty("the pool has no sessions")
             if have < least and word == "error":
                 raise PoolShort(f"expected {want} sessions, found {have}")
-            return self.select_session_batch(self._drawn(want, have, replace, word).astype(selector_dtype))
+            return self.select_session_batch(drawn_of(self._draws, want, have, replace, word).astype(selector_dtype))
 
     sample_sessions_batch = sample_session_batch
 
@@ -922,14 +975,6 @@ class SessionPoolEnvironment(_Recorded):
             if left_s <= 0:
                 raise PoolTimeout(f"waited {timeout_s:g} s: have {len(self._sessions)} sessions, want {least}")
             self._changed.wait(left_s)
-
-    def _drawn(self, want: int, have: int, replace: bool, word: str) -> Array:
-        if replace:
-            return self._draws.integers(have, size=want)
-        if want <= have or word != "wrap":
-            return self._draws.permutation(have)[:want]
-        whole = [self._draws.permutation(have) for _ in range(-(-want // have))]
-        return np.concatenate(whole)[:want]
 
     # -- slices and steps ---------------------------------------------------------------------------------------------
     @_locked
@@ -1072,6 +1117,15 @@ class SessionPoolEnvironment(_Recorded):
         return len(at)
 
 
+def drawn_of(draws: np.random.Generator, want: int, have: int, replace: bool, word: str) -> Array:
+    """Return the places of sessions drawn uniformly, of so many that there are; `word` is one of ON_SHORT."""
+    if replace:
+        return draws.integers(have, size=want)
+    if want <= have or word != "wrap":
+        return draws.permutation(have)[:want]
+    return np.concatenate([draws.permutation(have) for _ in range(-(-want // have))])[:want]
+
+
 def _declared(kind: str, given: Declared, dtype: DTypeLike) -> Items:
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
@@ -1101,7 +1155,8 @@ def _bounds(what: str, given: int | Mapping[str, int] | None) -> dict[str, int]:
     return bounds
 
 
-def _on_short(word: str) -> str:
+def on_short_of(word: str) -> str:
+    """Return a word of ON_SHORT; ValueError if it is none."""
     if word not in ON_SHORT:
         raise ValueError(f"on_short: expected one of {', '.join(ON_SHORT)}, found {word!r}")
     return word

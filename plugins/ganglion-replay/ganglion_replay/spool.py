@@ -18,7 +18,7 @@ from ganglion.limits import REPLAY_CHUNK_BYTES, REPLAY_CHUNK_SESSIONS, REPLAY_IN
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import digest_of, load_arrays, save_arrays
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import Box
+from ganglion.sdk.spaces import Box, Space
 from ganglion.synced import write_synced
 
 __all__ = ["INDEX", "KEYS", "NO_TIME", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
@@ -161,11 +161,7 @@ class Spool:
         known: list[Any] = []  # what tells sources apart, by their numbers behind the first
         first, decisions = len(self.sources), 0
         for session in sessions:
-            columns = [
-                [[it.uid, it.space.to_string()] for it in declared] for declared in (session.sensors, session.actuators)
-            ]
-            spaces = session.reward_spaces or [_ANY] * len(session.reward_ids)
-            columns.append([[uid, space.to_string()] for uid, space in zip(session.reward_ids, spaces, strict=True)])
+            columns = _columns(session)
             whole = "," in session.environment  # it was in several at once
             key = (session.run, session.phase, session.agent, columns, session.environment if whole else None)
             if key not in known:
@@ -189,11 +185,7 @@ class Spool:
             if not session.has_final:
                 key = f"run {session.run}, worker {session.worker}, episode {session.episode}"
                 raise StoreError(f"{at}: {key}: its closing readings are missing")
-            columns = [
-                [[it.uid, it.space.to_string()] for it in declared] for declared in (session.sensors, session.actuators)
-            ]
-            spaces = session.reward_spaces or [_ANY] * len(session.reward_ids)
-            columns.append([[uid, space.to_string()] for uid, space in zip(session.reward_ids, spaces, strict=True)])
+            columns = _columns(session)
             source = (session.run, session.phase, session.agent, session.environment, columns)
             if source not in known:
                 known.append(source)
@@ -202,7 +194,7 @@ class Spool:
             seen = {f"sensor {i}": part.reshape(len(part), -1) for i, part in enumerate(session.readings.values())}
             steps = {f"actuator {i}": part.reshape(len(part), -1) for i, part in enumerate(session.setpoints.values())}
             begin = 0
-            for i, space in enumerate(spaces):
+            for i, space in enumerate(_reward_spaces(session)):
                 steps[f"reward {i}"] = session.rewards[:, begin : begin + space.size].astype(space.dtype)
                 begin += space.size
             steps |= {"terminated": session.terminated, "truncated": session.truncated}
@@ -247,6 +239,17 @@ class Spool:
 
 
 _ANY = Box(-np.inf, np.inf, ())
+
+
+def _reward_spaces(session: Session) -> Sequence[Space]:
+    return session.reward_spaces or [_ANY] * len(session.reward_ids)
+
+
+def _columns(session: Session) -> list[list[list[str]]]:
+    """Return the columns of a session: of sensors, actuators, rewards, pairs of full id and space, as text."""
+    pairs = [[(it.uid, it.space) for it in declared] for declared in (session.sensors, session.actuators)]
+    pairs.append(list(zip(session.reward_ids, _reward_spaces(session), strict=True)))
+    return [[[uid, space.to_string()] for uid, space in kind] for kind in pairs]
 
 
 def _episode(session: Session, place: int) -> Episode:

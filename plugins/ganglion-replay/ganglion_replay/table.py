@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,7 +16,16 @@ from numpy.typing import NDArray
 
 from ganglion.sdk import INSERT, Ask, Pool
 from ganglion_replay.limiter import RateLimiter
-from ganglion_replay.pool import PoolEmpty, PoolMismatch, PoolShort, SessionBatchEnvironment, _bounds, _Ring
+from ganglion_replay.pool import (
+    PoolEmpty,
+    PoolMismatch,
+    PoolShort,
+    SessionBatchEnvironment,
+    _bounds,
+    _Ring,
+    drawn_of,
+    on_short_of,
+)
 
 __all__ = ["PoolTable", "TableBatch", "TableFace", "TableSteps"]
 
@@ -22,7 +33,6 @@ Array = NDArray[Any]
 STEPS_KEPT = 100_000  # where a document bounds neither steps nor sessions
 _REMOVALS = ("fifo", "priority")
 _ROUNDING = 1e-9  # of shares that are written as decimal fractions
-_ON_SHORT = ("truncate", "error", "wait", "wrap")
 _DRAWS = ("sample_steps", "sample_session_batch", "sample_slices")
 _OWN = ("priority", "session", "id")  # columns that nobody gives
 
@@ -257,9 +267,7 @@ class PoolTable(Pool):
         if what != "sample_steps" and self._least_first:
             raise ValueError(f"{what}: a table with `remove: priority` keeps no whole episodes")
         if what == "sample_session_batch":
-            have, word = len(self._whole()), given["on_short"]
-            if word not in _ON_SHORT:
-                raise ValueError(f"on_short: expected one of {', '.join(_ON_SHORT)}, found {word!r}")
+            have, word = len(self._whole()), on_short_of(given["on_short"])
             if word == "wait" and have < (1 if given["replace"] else n):
                 return f"it has {_count(have, 'whole episode')}, and {n} are wanted"
         if limiter is None or limiter.can_sample(n):
@@ -269,14 +277,18 @@ class PoolTable(Pool):
         return f"a draw of {n} would bring d from {limiter.d:g} below {limiter.low:g}"
 
     def state(self) -> Mapping[str, int | float | str | None]:
-        """Return steps and sessions that are there, with the state of the limiter."""
-        found = {
+        """Return steps and sessions that are there, with the state of the limiter, whose `since` is a time of day."""
+        found: dict[str, Any] = {
             "steps": len(self),
             "sessions": len(self._sessions),
             "whole": len(self._whole()),
             "inserts": self._inserted,
         }
-        return found | ({} if self._limiter is None else self._limiter.state())
+        if self._limiter is not None:
+            found |= self._limiter.state()
+            since_s = found["since"]
+            found["since"] = None if since_s is None else datetime.fromtimestamp(since_s, UTC).strftime("%H:%M:%SZ")
+        return found
 
     def __len__(self) -> int:
         return 0 if self._ring is None else self._ring.end - self._ring.begin
@@ -323,6 +335,7 @@ class PoolTable(Pool):
             # What was lost before its first decision came is missing in it.
             self._sessions[number] = _Session(cut=int(row["ticks"]) != 0)
             self._running[stream] = episode, number
+        session = self._sessions[number]
         row |= {"priority": self._greatest, "session": number, "id": self._inserted}
         if self._least_first and len(self) >= self._capacity["steps"]:
             place = ring.begin + int(np.argmin(ring.all("priority")))
@@ -332,7 +345,7 @@ class PoolTable(Pool):
                 ring.put(name, np.array([place]), value)
         else:
             place = ring.append({name: np.asarray(value)[None] for name, value in row.items()}, 1)
-        session = self._sessions[number]
+        self._sessions[number] = session  # the decision that made room may have been its only one
         session.rows.append(place)
         if self._least_first:
             self._places[self._inserted] = place
@@ -348,7 +361,7 @@ class PoolTable(Pool):
             ring.drop(1)
 
     def _forget(self, place: int) -> None:
-        """Take a row out of its session; one without rows is gone, unless it goes on."""
+        """Take a row out of its session; one without rows is gone."""
         assert self._ring is not None
         number = int(self._ring.take("session", np.array([place]))[0])
         session = self._sessions[number]
@@ -421,12 +434,7 @@ class PoolTable(Pool):
         have = len(whole)
         if not have or (have < n and on_short == "error" and not replace):
             raise PoolShort(f"table {self.name}: expected {n} whole episodes, found {have}")
-        if replace:
-            places = draws.integers(have, size=n)
-        elif n <= have or on_short != "wrap":
-            places = draws.permutation(have)[:n]
-        else:
-            places = np.concatenate([draws.permutation(have) for _ in range(-(-n // have))])[:n]
+        places = drawn_of(draws, n, have, replace, on_short)
         windows = [(whole[place], 0, len(self._sessions[whole[place]].rows)) for place in places.tolist()]
         return self._batch(windows, places)
 
@@ -523,7 +531,7 @@ def _limiter(rate: Mapping[str, float]) -> RateLimiter:
     if strange is not None or int(rate["min_size"]) != rate["min_size"]:
         name = strange or "min_size"
         raise ValueError(f"rate: {name}: expected {'a number' if strange else 'an integer'}, found {rate[name]!r}")
-    return RateLimiter(rate["samples_per_insert"], int(rate["min_size"]), rate["buffer"])
+    return RateLimiter(rate["samples_per_insert"], int(rate["min_size"]), rate["buffer"], time.time)
 
 
 def _count(number: int, noun: str) -> str:

@@ -120,3 +120,23 @@ class Deaf(Brain):
     def learn(self, batch: Any) -> None:
         """Look at the rewards."""
         self.total = float(batch.rewards.sum())
+
+
+class Draws(Brain):
+    """Ask a table for 64 decisions with each tick but the first, when it is empty; or leave it alone."""
+
+    batched = True
+
+    def __init__(self, asks: bool = True) -> None:
+        super().__init__()
+        self.asks, self.ticks = asks, 0
+
+    def thinking(self, muscle_id: str, data: Any) -> Any:
+        """Give no update."""
+        return None
+
+    def learn(self, batch: Any) -> Any:
+        """Draw, and learn nothing."""
+        self.ticks += 1
+        if self.asks and self.ticks > 1:
+            self.tables["recent"].sample_steps(64)

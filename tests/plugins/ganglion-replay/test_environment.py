@@ -21,6 +21,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.spaces import Discrete
 from ganglion_replay import Recorded, export_sessions, sessions
 from ganglion_replay.environment import ReplayEnvironment
+from ganglion_replay.sources import KEYS
 from ganglion_replay.spool import NO_TIME, Episode, Source, Spool
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -180,6 +181,7 @@ def faults(archive: Any, folder: Path, params: str, uid: str = "w") -> list[str]
     ]
 
 
+BARE = "run bare, phase 0, environment w, worker 0, episode 0: its first readings were not recorded"
 CASES: list[tuple[str, list[str]]] = [
     ("source: {run: r}", []),
     ("source: {run: r}, order: sideways", ["order: expected one of recorded, shuffled, sampled, found 'sideways'"]),
@@ -194,6 +196,8 @@ CASES: list[tuple[str, list[str]]] = [
         "source: {path: tapes, environment: w}, pace: recorded",
         ["pace: expected timestamps, found sessions of files or of a table, which have none; `clock` counts ticks"],
     ),
+    ("source: {run: r, wind: 3}", [f"source: expected keys of {', '.join(sorted(KEYS))}, found `wind`"]),
+    ("source: {run: bare}", [f"source: expected whole episodes: {BARE} and 1 more"]),
     ("source: {path: tapes}", []),
     ("source: {path: tapes}", ["source: expected one of v, w as `environment`, found `x`"]),
     ("source: {path: tapes, environment: v}", []),
@@ -205,6 +209,7 @@ CASES: list[tuple[str, list[str]]] = [
 def test_what_cannot_be_played_is_told_before_anything_starts(archive: Any, tmp_path: Path) -> None:
     """Unknown words, no timestamps, no such environment in files: of several that of the same uid is meant."""
     archive.run("r", uid="r")
+    archive.run("bare", uid="bare", spoil=lambda record: None if record[0] == "resets" else record)
     known = list(sessions(archive.uri, "r"))
     export_sessions([*known, *(replace(one, environment="v") for one in known)], tmp_path / "tapes", "arrow")
     export_sessions([replace(one, environment="v,w") for one in known], tmp_path / "both", "arrow")

@@ -447,3 +447,30 @@ def test_a_pool_keeps_the_newest_sessions_within_its_bounds(appended: list[tuple
     assert kept == [
         (i, r[:length]) for i, r, length in zip(found.ids.tolist(), found.rewards.tolist(), lengths, strict=True)
     ]
+
+
+def test_bodies_of_the_bus_play_sessions_drawn_by_the_seeds_of_their_episodes() -> None:
+    """Each plays one to its end, with its rewards, whatever is set; a successor goes on with the same sessions."""
+    pools = [SessionPoolEnvironment(1, 1, 0) for _ in range(2)]
+    for world in pools:
+        world.append_sessions([[0.0, 1.0, 2.0]], [[0, 0]], [[5.0, 6.0]], terminated=[[0, 1]])
+        world.append_sessions([[10.0, 11.0, 12.0]], [[0, 0]], [[7.0, 8.0]])
+        world.start_environment()
+    world, successor = pools
+    firsts = [float(world.begin_batch(np.zeros(1, np.int64), [seed])["observation_0"][0]) for seed in range(20)]
+    assert {0.0, 10.0} == set(firsts)
+    found: dict[float, list[Any]] = {}
+    for seed in (firsts.index(0.0), firsts.index(10.0)):
+        world.begin_batch(np.zeros(1, np.int64), [seed])
+        world.update_batch({})
+        successor.load_state(world.save_state())
+        step = successor.update_batch({"action_0": np.ones(1, np.int32)})
+        found[firsts[seed]] = [
+            float(step.readings["observation_0"][0]),
+            float(step.rewards["reward"][0]),
+            *(bool(np.asarray(flag)[0]) for flag in (step.terminated, step.truncated)),
+        ]
+
+    assert {0.0: [2.0, 6.0, True, False], 10.0: [12.0, 8.0, False, True]} == found
+    with pytest.raises(ReplayEnd, match="tick 3: the last recorded observation is that of tick 2"):
+        successor.update_batch({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -81,6 +82,18 @@ def test_the_least_priority_makes_room() -> None:
     assert (drawn.ids == drawn.ticks).all()
     with pytest.raises(ValueError, match="keeps no whole episodes"):
         face(pool).sample_session_batch(1)
+
+
+def test_an_episode_goes_on_whose_only_decision_made_room() -> None:
+    """With `remove: priority` the decision that goes may be the last one of the episode that the next one is of."""
+    pool = table(capacity={"steps": 2}, remove="priority")
+    for tick, stream in enumerate(["ada/0", "ada/1"]):
+        pool.insert("ada", rows(0, 1, tick, stream=stream))
+    face(pool).set_priorities([0], [0.5])
+    pool.insert("ada", rows(1, 1, stream="ada/0"))
+
+    assert {1, 2} == set(face(pool).sample_steps(50).ids.tolist())
+    assert 2 == pool.state()["sessions"]
 
 
 def test_priorities_weigh_draws() -> None:
@@ -218,6 +231,7 @@ def test_the_limiter_speaks() -> None:
     assert {"inserts": 7, "samples": 0, "d": 14, "low": 6, "high": 14, "blocked": "insert"}.items() <= dict(
         pool.state()
     ).items()
+    assert re.fullmatch(r"\d\d:\d\d:\d\dZ", str(pool.state()["since"]))
 
 
 def test_a_mix_has_exact_shares() -> None:
