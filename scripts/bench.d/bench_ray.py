@@ -49,10 +49,11 @@ def rows(options: Options) -> list[Row]:
         }
         meters = {}
         for case, said in cases.items():
-            (folder / f"{case}.kernel.yml").write_text(f"launchers: {{ray: {said}}}\n")
+            (folder / case / "ganglion").mkdir(parents=True)
+            (folder / case / "ganglion" / "config.yml").write_text(f"launchers: {{ray: {said}}}\n")
             launcher = "local" if case == "local" else "ray"
-            words = ("--launcher", launcher, "--cpus", "free", "--kernel", str(folder / f"{case}.kernel.yml"))
-            meters[case] = meter(folder / case, "train", True, words=words)
+            words = ("--launcher", launcher, "--cpus", "free")
+            meters[case] = _by_settings(folder / case, meter(folder / case, "train", True, words=words))
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         stay, travel = _per_step(folder / "relay", meters["relay"])
         return [
@@ -61,6 +62,16 @@ def rows(options: Options) -> list[Row]:
             compare(f"{TITLE}, encrypted", rates["encrypted"], rates["local"], None),
             Row("ray, messages of a step that stay, x those that travel", stay / travel, None, stay, travel),
         ]
+
+
+def _by_settings(home: Path, meter: Callable[[], float]) -> Callable[[], float]:
+    """Return a meter whose run finds its settings below a folder."""
+
+    def measured() -> float:
+        os.environ["XDG_CONFIG_HOME"] = str(home)
+        return meter()
+
+    return measured
 
 
 def _per_step(folder: Path, meter: Callable[[], float]) -> tuple[float, float]:
@@ -74,6 +85,7 @@ def _per_step(folder: Path, meter: Callable[[], float]) -> tuple[float, float]:
         rows = json.loads(asked.stdout) if asked.returncode == 0 and asked.stdout else []
         found = next((row["per_step"] for row in rows if row.get("per_step")), found)
     running.join()
+    assert found[1], "the run was over before its relay had told anything"
     return found[0], found[1]
 
 
