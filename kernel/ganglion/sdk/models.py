@@ -146,6 +146,8 @@ def _load(path: Path, sha256: str | None, arrays: bool = True) -> tuple[dict[str
     try:
         with path.open("rb") as file:
             return _read(file, arrays)
+    except MemoryError:  # of this process; the file may be sound
+        raise
     except Exception as error:
         raise StoreError(f"model {path}: the file is damaged or no model: {error}") from error
 
