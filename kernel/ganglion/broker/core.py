@@ -283,8 +283,9 @@ class Broker:
                 return []
             link.asked_s = now_s
             return [self._say(link, Head(Verb.BEAT, 0), b"")]
-        # At its first call a peer imports what it is to run: modules such as torch hold the interpreter for seconds.
-        owes = peer.beats_in_call and any(route.count for route in link.routes.values())
+        # At its first call a peer imports what it is to run: modules such as torch hold the interpreter for seconds. A
+        # successor has imported it before it joins.
+        owes = peer.beats_in_call and (peer.incarnation > 1 or any(route.count for route in link.routes.values()))
         if now_s - link.asked_s <= limits.BEAT_ANSWER_S or (not owes and self._working(link)):
             return []
         reason = f"silent for {now_s - link.heard_s:.1f} s"
