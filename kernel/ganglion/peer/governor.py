@@ -224,7 +224,7 @@ class GovernorHost:
         self._drive(Governor.tick)
         self._write(self._records.flush)
         self._look_after_store()
-        self._keep_cuts()
+        self._keep_checkpoints()
         if self._finish is not None:
             finish, self._finish = self._finish, None
             self._end(finish)
@@ -378,7 +378,7 @@ class GovernorHost:
         place |= {"signals": self._ordinals.note(), "rows": self._models.note()}
         self._checkpoints.take(self._records.mark(), place)
 
-    def _keep_cuts(self) -> None:
+    def _keep_checkpoints(self) -> None:
         """Write the checkpoints that count by now; a run goes on without them, and says so."""
         try:
             self._checkpoints.settle(self._records.durable)
