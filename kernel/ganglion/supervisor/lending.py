@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ganglion.errors import RemoteProtocolError, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_PIECE_BYTES
+from ganglion.run.plan import sources_of
 from ganglion.sdk.naming import file_name
 from ganglion.supervisor.folder import file_digest, open_regular
 from ganglion.synced import sync
@@ -16,10 +17,11 @@ from ganglion.wire.messages import Done, ModelAsked, ModelKept, ModelPiece
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
-    from ganglion.run.plan import Process
+    from ganglion.run.plan import Plan, Process
     from ganglion.supervisor.runs import Run
     from ganglion.supervisor.supervisor import Supervisor
 
+BRAINS = "brains"  # the folder of a run that holds its models
 _FILES = "model*.npz"
 
 
@@ -30,14 +32,19 @@ class Lending:
         self._supervisor = supervisor
 
     async def give(self, caller: str, asked: ModelAsked) -> ModelPiece:
-        """Return the models in a folder, or a piece of one; RemoteProtocolError for what is no model."""
-        self._place_of(caller)
+        """Return the models in a folder, or a piece of one; RemoteProtocolError for what is no model of the run."""
+        run, _ = self._place_of(caller)
+        if not is_lent(run.plan, asked.folder):
+            raise RemoteProtocolError(
+                "kernel.model: expected <run>/brains/<phase>/<agent>, or a folder that the document names as base or "
+                f"models, found {asked.folder!r:.300}"
+            )
         return await asyncio.to_thread(piece_of, asked)
 
     async def take(self, caller: str, kept: ModelKept) -> Done:
         """Write a piece of a brain's model; RemoteProtocolError if the folder is not its own, StoreError."""
         run, place = self._place_of(caller)
-        own = self._supervisor.settings.results.resolve() / run.id / "brains"
+        own = self._supervisor.settings.results.resolve() / run.id / BRAINS
         document = Path(run.plan.folder or ".")
         agents = [a for phase in run.plan.phases for a in phase.agents if a.name == place.uid and a.models]
         second = [(document / str(agent.models)).absolute() for agent in agents]
@@ -57,6 +64,20 @@ class Lending:
         if run is None or member is None or self._supervisor.launcher.shares_files:
             raise RemoteProtocolError("expected a participant of a run that does not see the folder of results")
         return run, member.place
+
+
+def is_lent(plan: Plan, folder: str) -> bool:
+    """Say whether a folder is where a run keeps models of an agent, or below one in which the plan looks for models."""
+    path, agents = Path(folder), [(phase, agent) for phase in plan.phases for agent in phase.agents]
+    wishes = [agent.load for _, agent in agents]
+    wishes += [source.policy.load for phase, agent in agents for source in sources_of(phase.seats, agent.name)]
+    named = [agent.models for _, agent in agents] + [wish.get("base") for wish in wishes if isinstance(wish, dict)]
+    places = [(Path(plan.folder or ".") / one).absolute() for one in named if one and "://" not in one]
+    below = [path.relative_to(place) for place in places if path.is_relative_to(place)]
+    if any(".." not in rest.parts for rest in below):
+        return True
+    own = path.parts[-3:-1]  # stores tell of results that lie elsewhere, too
+    return path.is_absolute() and ".." not in path.parts and own[:1] == (BRAINS,) and own[-1].isdigit()
 
 
 def _is_model(name: str) -> bool:

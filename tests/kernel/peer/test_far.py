@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from ganglion import registry
+from ganglion.document import load_document
 from ganglion.errors import RemoteProtocolError, StoreError
 from ganglion.peer.far import Far
 from ganglion.peer.journal.write import JournalDiffers
 from ganglion.sdk import Models
-from ganglion.supervisor.lending import piece_of, write_piece
+from ganglion.supervisor.lending import is_lent, piece_of, write_piece
 from ganglion.wire.messages import Done, ModelAsked, ModelKept
 
 
@@ -98,3 +100,41 @@ def test_nothing_but_models_is_read(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(RemoteProtocolError, match="expected the name of a model"):
         piece_of(ModelAsked(str(tmp_path), name))
+
+
+DOCUMENT = """
+uid: farm
+seed: 5
+version: "0.1"
+schedule:
+  - first:
+      environments: [environment: {uid: hut, name: counting}]
+      agents:
+        - {name: ada, muscle: dummy, brain: dummy, load: {base: ../base}, models: kept, sensors: ["hut.*"],
+           actuators: ["hut.*"]}
+      phase_config: {mode: train, worker: 1, episodes: 1}
+run_config: {condition: vanilla}
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "lent"),
+    [
+        ("/any/results/farm-1/brains/0/ada", True),
+        ("here/../base/old/0/ada", True),
+        ("here/kept/farm-1/0/ada", True),
+        ("here/../base/../secret", False),
+        ("/any/results/../brains/0/ada", False),
+        ("here/keptelsewhere/ada", False),
+        ("/any/results/farm-1/brains/zero/ada", False),
+        ("brains/0/ada", False),
+        ("/root", False),
+        ("", False),
+    ],
+)
+def test_a_folder_is_lent_that_a_run_keeps_or_the_document_names(tmp_path: Path, folder: str, lent: bool) -> None:
+    """Models are lent from folders of runs, and below `base` and `models` of the document, and from nowhere else."""
+    here = tmp_path / "here"
+    plan = load_document(str(here / "farm.yml"), plugins=registry, text=DOCUMENT)[0]
+
+    assert lent == is_lent(plan, folder.replace("here", str(here)))
