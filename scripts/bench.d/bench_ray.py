@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench_run import ROUNDS_MAX, meter
+from bench_run import meter
 from measure import Options, Row, compare, interleave, placed
 
 GATE = 0.9
+EPISODES, ROUNDS_MAX = 8, 3  # a round is four runs, for each process of which Ray starts a Python: minutes
 TITLE = "ray, workers on a node, steps/s, x the same workers started locally"
 CLUSTER = """
 import sys
@@ -53,7 +54,8 @@ def rows(options: Options) -> list[Row]:
             (folder / case / "ganglion" / "config.yml").write_text(f"launchers: {{ray: {said}}}\n")
             launcher = "local" if case == "local" else "ray"
             words = ("--launcher", launcher, "--cpus", "free")
-            meters[case] = _by_settings(folder / case, meter(folder / case, "train", True, words=words))
+            measured = meter(folder / case, "train", True, words=words, episodes=EPISODES)
+            meters[case] = _by_settings(folder / case, measured)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         stay, travel = _per_step(folder / "relay", meters["relay"])
         return [
