@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 
+from ganglion import registry
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.loss import Loss, loss_of
@@ -223,6 +224,8 @@ class Supervisor:
         assert self._folder is not None, "open() comes first"
         users = await self._check_users(plan)
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
+        if not users:
+            await self.local.prepare(registry.shared_imports(plan))
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         asked, found = folder / "plan", folder / "faults"

@@ -115,6 +115,10 @@ ALIASES = {
     "names": {**NAMES, "switch": {"palaestrai": "ganglion-palaestrai"}},
     "hosted": HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
+    "imports": {
+        "": tuple(f"ganglion_palaestrai.hosted.{module}" for module in ("agent", "environment", "flow")),
+        "harl": ("torch",),
+    },
     "limits": {
         "muscle": _STATE,
         "brain": f"{_STATE}; palaestrAI's store shows it the episodes of an evaluation alone",

@@ -34,7 +34,7 @@ from ganglion.supervisor.launch.system import (
     usage,
     user_of,
 )
-from ganglion.supervisor.launch.warm import ORDER_BYTES
+from ganglion.supervisor.launch.warm import IMPORT, ORDER_BYTES
 from ganglion.supervisor.life import Restarts, exit_text
 
 CHECK = "ganglion.peer.check"
@@ -286,6 +286,11 @@ class Local(Launcher):
         return [f"{child.name} (process {child.pid})" for child in left] + end_adopted(self._spared)
 
     # -- starting -----------------------------------------------------------------------------------------------------
+    async def prepare(self, modules: Sequence[str]) -> None:
+        """Have the warm parent import what participants need; if it ends by that, its successor does without."""
+        if modules and self._forks:
+            await self._order([IMPORT, modules], [])
+
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
         """Start a participant from the warm parent, a program under a reaper; LaunchError if that fails."""
         user = None if spec.user is None else user_of(spec.user)
@@ -391,7 +396,10 @@ class Local(Launcher):
             self.on_warm_lost(exit_text(process.code))
 
     async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
-        """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
+        """Have the warm parent start a process, or its successor if it is lost; return the process's number.
+
+        An order to import is for this one alone: 0 if it ends by that.
+        """
         async with self._ordering:
             while True:
                 warm = self._take_warm()
@@ -401,6 +409,8 @@ class Local(Launcher):
                 if pid is not None:
                     return pid
                 await warm.process.ended.wait()
+                if words[0] == IMPORT:
+                    return 0
                 # A process started for it has not begun: its successor may have the order.
                 again = warm.came_up and self._lifeline is not None
                 delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time()) if again else None
