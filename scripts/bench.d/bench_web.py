@@ -29,8 +29,8 @@ PAINT_S = 1.0  # the longest time until the list of runs stands on the screen, a
 WATCHED_GATE = 0.95  # of the steps of a run that nobody looks at
 ROUNDS_MAX = 5
 STEPS, DIGEST_EPISODES, PLACED_EPISODES = 100, 10, 60
-WINDOW_S, SETTLE_S, WAIT_S = 5.0, 4.0, 300.0
-TURNS_LEAST, TURNS_MAX, WATCHED_S = 2, 7, 120.0  # so many turns, as far as they are had in that time
+WINDOW_S, SETTLE_S, WAIT_S = 5.0, 6.0, 300.0
+TURNS_LEAST, TURNS_MAX, WATCHED_S = 2, 7, 200.0  # so many turns, as far as they are had in that time
 LACKS = "needs chromium and playwright"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 

@@ -11,6 +11,7 @@ import socket
 import stat
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, LaunchError, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
+from ganglion.supervisor.event import RUN_ENDED, TOPIC, WARNING
 from ganglion.synced import write_synced
 from ganglion.transport.blocking import connect_blocking
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Admit, Hello, RunEvent, RunRequest, Subscribe
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Admit, Gap, Hello, RunEvent, RunRequest, Subscribe
 from ganglion.wire.name import KERNEL, Role, topic
 from ganglion.wire.verb import Verb
 
@@ -272,15 +274,22 @@ def sha256(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+ASKED_S = 1.0
+"""How often who follows a run asks whether the run is over."""
+
+KEPT = 10_000
+"""So many events wait while the kernel is called."""
+
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 
 
 class Operator(contextlib.AbstractContextManager["Operator"]):
-    """Call a kernel as an operator, one call after the other; a context manager."""
+    """Call a kernel as an operator, one call after the other, and follow runs; a context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._serial = 1
+        self._serial, self._missed = 1, 0
+        self._events: deque[RunEvent] = deque()
         self._link = connect_blocking(connection.endpoint, HANDSHAKE_S, connection.keys("operator"))
         hello = Hello(PROTOCOL_VERSION, Role.OPERATOR.value, "operator", connection.operator_token, "python")
         try:
@@ -312,6 +321,9 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             head, body = self._next(until_s, call)
             if head.verb is Verb.LOST:
                 again_s = RETRY_S["broker"]
+            elif head.verb is Verb.TELL:
+                self._keep(head, body)
+                continue
             elif head.serial != self._serial:
                 continue
             elif head.verb is Verb.REPLY:
@@ -325,16 +337,36 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             self._link.send(frames)
 
     def follow(self, run: str, show: Callable[[RunEvent], None], over: Callable[[], bool]) -> None:
-        """Show the events of a run until `over` says so; it is asked after each event, and every second."""
-        self.ask("kernel.subscribe", Subscribe(topic(run, "events")))
-        while not over():
-            until_s = time.monotonic() + 1.0
-            try:
-                head, body = self._next(until_s, "events")
-            except DeadlineExceeded:
-                continue
-            if head.verb is Verb.TELL and head.call == "event":
-                show(codec_of(RunEvent).decode(body))
+        """Show the events of a run until `over` says so; it is asked every second, and when the run has ended.
+
+        `over` may call the kernel by this operator. Events that were missed are shown as a warning with their number.
+        """
+        self.ask("kernel.subscribe", Subscribe(topic(run, TOPIC)))
+        due_s = 0.0
+        while True:
+            ended = False
+            if time.monotonic() >= due_s:
+                ended, due_s = over(), time.monotonic() + ASKED_S
+            if self._missed:
+                text, self._missed = f"{self._missed} events were missed: they came faster than they were read", 0
+                show(RunEvent(WARNING, {"text": text}, time.time()))
+            while self._events:  # those that came while the kernel was called are among them
+                show(event := self._events.popleft())
+                due_s = 0.0 if event.event == RUN_ENDED else due_s
+            if ended:
+                return
+            with contextlib.suppress(DeadlineExceeded):
+                self._keep(*self._next(due_s, TOPIC))
+
+    def _keep(self, head: Head, body: bytes) -> None:
+        """Keep an event until it is shown; the oldest is counted instead where there are too many."""
+        if head.call == "kernel.gap":
+            self._missed += codec_of(Gap).decode(body).missed
+        elif head.call == "event":
+            if len(self._events) == KEPT:
+                self._events.popleft()
+                self._missed += 1
+            self._events.append(codec_of(RunEvent).decode(body))
 
     def _next(self, until_s: float, what: str) -> tuple[Head, bytes]:
         """Return the next message that is no beat."""

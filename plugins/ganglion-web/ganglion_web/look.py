@@ -36,6 +36,9 @@ MADE_KEPT, PLANS_KEPT = 2_000, 200
 SHARE = 0.05
 """The greatest part of a processor that an answer about a run may cost, however many pages ask for it."""
 
+OLD_S = 20.0
+"""The greatest age of an answer that took long although it cost this process little: another one was busy."""
+
 LOG_LINES_MAX = 2_000
 """The most lines of logs in one answer."""
 
@@ -183,11 +186,11 @@ class Look:
         sealed: object = self._sealed(reader, run) if live else row["ended"]
         with self._making:  # of several who ask one makes it
             known = self._made.get((what, run))
-            now_s = time.monotonic()
+            now_s, before_s = time.monotonic(), time.thread_time()
             if known is None or (known[0] != (live, sealed) and not (live and now_s < known[1])):
                 made = make(run)
-                end_s = time.monotonic()
-                known = (live, sealed), end_s + (end_s - now_s) / SHARE, made
+                end_s, cost_s = time.monotonic(), time.thread_time() - before_s
+                known = (live, sealed), end_s + max(cost_s / SHARE, min((end_s - now_s) / SHARE, OLD_S)), made
                 if len(self._made) >= MADE_KEPT:
                     self._made.clear()
                 self._made[what, run] = known

@@ -18,7 +18,7 @@ from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Hello, RunRequest, Runs
+from ganglion.wire.messages import Hello, RunEvent, RunRequest, Runs
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -87,3 +87,46 @@ def test_supervisor_that_comes_again_is_asked_again(connection: Connection) -> N
     thread.join()
 
     assert [2, 2] == serials
+
+
+@pytest.mark.parametrize(("kept", "missed"), [(10, 0), (2, 2)])
+def test_every_event_of_a_run_is_shown_or_counted(
+    connection: Connection, kept: int, missed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events that come while the kernel is called are shown in their order, up to the last; a warning counts others."""
+    monkeypatch.setattr("ganglion.supervisor.connection.KEPT", kept)
+    events = [RunEvent("signal", {"number": n}, 1.0) for n in range(5)]
+    told = [(Head(Verb.TELL, 0, "event"), codec_of(RunEvent).encode(event)) for event in events]
+
+    def supervise() -> None:
+        link = BlockingLink.connect(connection.endpoint)
+        hello = codec_of(Hello).encode(Hello(1, "supervisor", "supervisor", "boss"))
+        link.send([b"", encode_head(Head(Verb.HELLO, 1)), hello])
+        asked = 0
+        while asked < 2 and (frames := link.receive(5.0)) is not None:
+            head = decode_head(frames[1])
+            if head.verb is not Verb.CALL:
+                continue
+            asked += 1  # the first time all but the last event comes before the reply, the second time that one
+            for one, body in told[:-1] if asked == 1 else told[-1:]:
+                link.send([b"@show-1/events", encode_head(one), body])
+            link.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), codec_of(Runs).encode(Runs([]))])
+        link.receive(0.2)
+        link.close()
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    shown: list[RunEvent] = []
+    asked: list[object] = []
+
+    def over() -> bool:
+        asked.append(operator.ask("kernel.runs", RunRequest(), 10.0))
+        return len(asked) == 2
+
+    with Operator(connection) as operator:
+        operator.follow("show-1", shown.append, over)
+    thread.join()
+
+    text = f"{missed} events were missed: they came faster than they were read"
+    assert [text] * bool(missed) == [one.fields["text"] for one in shown if one.event == "warning"]
+    assert events[missed:] == [one for one in shown if one.event == "signal"]

@@ -156,12 +156,19 @@ function Topology({ run }) {
     let [a, b] = pair.ends.map((it) => place[it]);
     if (a.x > b.x) [a, b] = [b, a];
     const y1 = a.y + 17, y2 = b.y + 17, same = a.x === b.x, x1 = a.x + WIDE, x2 = same ? b.x + WIDE : b.x, bend = same ? 46 : (x2 - x1) / 2;
-    return { pair, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`, x: same ? x1 + 36 : (x1 + x2) / 2, y: (y1 + y2) / 2 };
+    const c1 = x1 + bend, c2 = same ? x2 + bend : x2 - bend;
+    const at = (t) => { const u = 1 - t; return { x: u * u * u * x1 + 3 * u * u * t * c1 + 3 * u * t * t * c2 + t * t * t * x2, y: u * u * (u + 3 * t) * y1 + t * t * (t + 3 * u) * y2 }; };
+    return { pair, at, path: `M${x1} ${y1}C${c1} ${y1} ${c2} ${y2} ${x2} ${y2}` };
   });
+  const labels = [];  // each in the middle of its line, or as near to it as no other one is
+  for (const { pair, at } of drawn) if (pair.rate >= 0.5) {
+    const free = ({ x, y }) => labels.every((it) => Math.abs(it.x - x) > 44 || Math.abs(it.y - y) > 11);
+    labels.push({ pair, ...at([0.5, 0.35, 0.65, 0.2, 0.8].find((t) => free(at(t))) ?? 0.5) });
+  }
   return html`<section class="card wide" aria-label="Topology"><header><h2>Who asks whom</h2><span class="faint">messages per second, both ways</span></header><div class="scroll"><svg id="topology" width="1010" height=${height} viewBox=${`0 0 1010 ${height}`} role="img" aria-label="processes and the messages between them">
     ${COLUMNS.map((it, i) => html`<text class="role" x=${6 + i * 274} y="14">${it}</text>`)}
     ${drawn.map(({ pair, path }) => html`<path class=${"edge" + (pair.rate >= 0.5 ? " flows" : "") + (pair.waits ? " waits" : "")} stroke-width=${(1 + Math.log10(1 + pair.rate) * 0.7).toFixed(2)} d=${path} />`)}
-    ${drawn.map(({ pair, x, y }) => pair.rate >= 0.5 && html`<text class="rate" x=${x} y=${y - 4} text-anchor="middle">${whole(pair.rate)}/s</text>`)}
+    ${labels.map(({ pair, x, y }) => html`<text class="rate" x=${x} y=${y - 4} text-anchor="middle">${whole(pair.rate)}/s</text>`)}
     ${Object.values(place).map(({ x, y, row }) => html`<g><title>${row.name}</title><rect class=${"node " + state(row)} x=${x} y=${y} width=${WIDE} height="34" rx="9" /><text class=${state(row) === "gone" ? "gone" : ""} x=${x + WIDE / 2} y=${y + 21} text-anchor="middle">${bare(row.name).slice(0, 22)}</text></g>`)}
   </svg></div></section>`;
 }
