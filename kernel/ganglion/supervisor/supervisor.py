@@ -222,10 +222,9 @@ class Supervisor:
 
     async def _check(self, plan: Plan) -> list[dict[str, Any]]:
         assert self._folder is not None, "open() comes first"
+        self.local.prepare(registry.shared_imports(plan))
         users = await self._check_users(plan)
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
-        if not users:
-            await self.local.prepare(registry.shared_imports(plan))
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         asked, found = folder / "plan", folder / "faults"

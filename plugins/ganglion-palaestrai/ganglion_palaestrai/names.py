@@ -116,7 +116,7 @@ ALIASES = {
     "hosted": HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
     "imports": {
-        "": tuple(f"ganglion_palaestrai.hosted.{module}" for module in ("agent", "environment", "flow")),
+        "": tuple(f"ganglion_palaestrai.hosted.{module}" for module in ("agent", "environment")),
         "harl": ("torch",),
     },
     "limits": {

@@ -95,7 +95,7 @@ async def test_modules_are_imported_once_for_all_participants(standin: Path, mod
     """Who starts has what the warm parent was told to import, but for what started a thread or is not there."""
     _write_modules(standin)
     async with _opened() as launcher:
-        await launcher.prepare([module])
+        launcher.prepare([module])
         one = await process().start(launcher, spec("one"))
         await one.ended.wait()
 

@@ -234,6 +234,7 @@ class Local(Launcher):
         self._arguments = [*preload, *(f"{module}={place}" for module, place in entries.items())]
         self._forks = LINUX and adopt_orphans()
         self._warm: _Warm | None = None
+        self._imported: set[str] = set()  # beside its arguments
         self._restarts = Restarts()
         self._ordering = asyncio.Lock()
         self._lifeline: tuple[int, int] | None = None
@@ -286,10 +287,15 @@ class Local(Launcher):
         return [f"{child.name} (process {child.pid})" for child in left] + end_adopted(self._spared)
 
     # -- starting -----------------------------------------------------------------------------------------------------
-    async def prepare(self, modules: Sequence[str]) -> None:
-        """Have the warm parent import what participants need; if it ends by that, its successor does without."""
-        if modules and self._forks:
-            await self._order([IMPORT, modules], [])
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Have the warm parent import what processes to come need, once: its successor does without."""
+        if self._imported.issuperset(modules):
+            return
+        self._imported.update(modules)
+        self.warm_up()
+        if self._warm is not None:
+            with contextlib.suppress(OSError):  # it has just ended
+                self._warm.channel.send(msgpack.packb([IMPORT, modules]))
 
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
         """Start a participant from the warm parent, a program under a reaper; LaunchError if that fails."""
@@ -396,10 +402,7 @@ class Local(Launcher):
             self.on_warm_lost(exit_text(process.code))
 
     async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
-        """Have the warm parent start a process, or its successor if it is lost; return the process's number.
-
-        An order to import is for this one alone: 0 if it ends by that.
-        """
+        """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
         async with self._ordering:
             while True:
                 warm = self._take_warm()
@@ -409,8 +412,6 @@ class Local(Launcher):
                 if pid is not None:
                     return pid
                 await warm.process.ended.wait()
-                if words[0] == IMPORT:
-                    return 0
                 # A process started for it has not begun: its successor may have the order.
                 again = warm.came_up and self._lifeline is not None
                 delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time()) if again else None

@@ -70,23 +70,21 @@ def _warm_up(modules: Sequence[str]) -> None:
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
     if threads != 1:
         raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
-    gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
 
 
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
     """Answer orders `[number, word, variables, name, user, mask]` by `[number, pid]` or `[number, 0, reason]`.
 
-    `[number, "import", modules]` is one too; a module that cannot be imported, or starts a thread, ends the process.
+    `["import", modules]` has no answer; a module that cannot be imported, or starts a thread, ends the process.
     """
     while True:
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
             return
         number, word, *rest = msgpack.unpackb(data)
-        if word == IMPORT:
-            _warm_up(*rest)
-            channel.send(msgpack.packb([number, os.getpid()]))
+        if number == IMPORT:
+            _warm_up(word)
             continue
         go = -1
         try:
