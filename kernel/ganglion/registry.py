@@ -228,9 +228,9 @@ def shared_imports(plan: Plan) -> list[str]:
     """Return the modules that alias plugins want imported once for all processes of a plan; nothing is imported."""
     found: dict[str, None] = {}
     for name in dict.fromkeys(plugin.name for _, plugin, _ in _named(plan)):
-        hosted = _hosted(name)
-        for package in () if hosted is None else ("", _top(hosted[0])):
-            found |= dict.fromkeys(hosted[2].get("imports", {}).get(package, ()))
+        path, _, table = _hosted(name) or ("", (), {})
+        for package in ("", _top(path)):
+            found |= dict.fromkeys(table.get("imports", {}).get(package, ()))
     return list(found)
 
 

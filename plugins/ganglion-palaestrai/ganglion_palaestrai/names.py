@@ -116,7 +116,13 @@ ALIASES = {
     "hosted": HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
     "imports": {
-        "": tuple(f"ganglion_palaestrai.hosted.{module}" for module in ("agent", "environment")),
+        "": (
+            "packaging.requirements",
+            *(f"palaestrai.agent.{module}" for module in ("brain", "muscle", "objective")),
+            "palaestrai.environment.environment",
+            "ganglion_palaestrai.hosted.agent",
+            "ganglion_palaestrai.hosted.environment",
+        ),
         "harl": ("torch",),
     },
     "limits": {
