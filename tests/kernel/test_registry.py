@@ -115,10 +115,7 @@ TABLE = {
 
 
 def test_names_of_an_alias_plugin(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name in the table of an alias plugin stands for ours, with a colon or a dot; the nearest one is told.
-
-    One of another kind says of which; blocked, the plugin knows nothing.
-    """
+    """A name in the table of an alias plugin stands for ours, with a colon or a dot; the nearest one is told."""
     install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", TABLE, package="acme_old")
 
     for name in ("old.arms:Arm", "old.arms.Arm", "old:Arm", "old.Arm"):

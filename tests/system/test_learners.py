@@ -71,10 +71,7 @@ def run(folder: Path, *files: str, span_s: float = 120.0) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("words", "workers"), [(DQN, 1), (PPO, 2), (SAC, 1)], ids=["dqn-1", "ppo-2", "sac-1"])
 def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str], workers: int) -> None:
-    """Trained, trained on from the model, and tested from the policy.
-
-    That it is the same twice is shown by longer runs in the long tests, with one worker and with two.
-    """
+    """Trained, trained on from the model, and tested from the policy."""
     write(tmp_path, words, workers)
     run(tmp_path, "short.yml", span_s=600.0)
 
