@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel" / "ganglion"
 EXECUTING = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve"}
+SUSPECT = re.compile("|".join([*EXECUTING, "eval", "exec", "system", "popen", "shell", "_load", r"\.load", "import_"]))
+"""What a module has to hold that executes what it reads: parsing all others would take its time."""
 
 Check = Callable[[ast.AST], Iterator[str]]
 
@@ -131,12 +133,13 @@ def _executes_on_reading(tree: ast.AST) -> Iterator[str]:
             yield f"{callee} without weights_only=True"
 
 
-def _found(check: Check, folder: Path) -> list[str]:
-    """Return every finding below a folder with its file."""
+def _found(check: Check, folder: Path, where: re.Pattern[str] = re.compile("ganglion|msgpack|json")) -> list[str]:
+    """Return every finding below a folder with its file; modules without the words are not looked into."""
     return [
         f"{path.relative_to(ROOT)}: {finding}"
         for path in sorted(folder.rglob("*.py"))
-        for finding in check(ast.parse(path.read_text()))
+        if where.search(text := path.read_text())
+        for finding in check(ast.parse(text))
     ]
 
 
@@ -170,7 +173,7 @@ def test_tests_of_plugins_see_contract_and_testing_only() -> None:
 
 def test_kernel_knows_no_plugin() -> None:
     """The kernel neither imports a plugin's package nor names one of its objects."""
-    assert [] == _found(_names_a_plugin, KERNEL)
+    assert [] == _found(_names_a_plugin, KERNEL, re.compile("ganglion_"))
 
 
 def test_broker_opens_no_body_in_passing() -> None:
@@ -181,7 +184,7 @@ def test_broker_opens_no_body_in_passing() -> None:
 @pytest.mark.parametrize("folder", ["kernel", "plugins", "tests"])
 def test_nothing_executes_on_reading(folder: str) -> None:
     """No code reads data in a way that can execute it: no pickle and its like, no eval, no unsafe YAML, no shell."""
-    assert [] == _found(_executes_on_reading, ROOT / folder)
+    assert [] == _found(_executes_on_reading, ROOT / folder, SUSPECT)
 
 
 BREACHES: dict[Check, list[str]] = {
@@ -216,6 +219,7 @@ ALLOWED: dict[Check, list[str]] = {
 def test_a_breach_is_found(check: Check) -> None:
     """Each of these checks finds the breaches that it is there for, and objects to nothing else."""
     assert [] == [source for source in BREACHES[check] if not list(check(ast.parse(source)))]
+    assert check is not _executes_on_reading or all(map(SUSPECT.search, BREACHES[check]))
     assert [] == [source for source in ALLOWED[check] if list(check(ast.parse(source)))]
 
 

@@ -143,8 +143,7 @@ def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("end", ["all", "each"])
+@pytest.mark.parametrize(("end", "workers"), [("all", 1), ("each", 2)])
 def test_an_evaluation_makes_its_episodes_of_every_environment(tmp_path: Path, workers: int, end: str) -> None:
     """It is due by the episodes of all environments and workers; it is on copies, and its numbers count on."""
     given = {"workers": workers, "lake": 3, "moor": 4, "end": end, "evaluate": EVALUATES.format(every=3)}

@@ -113,6 +113,17 @@ def test_free_environments_make_the_rows_of_common_ticks(results: Path, seed: in
     assert every(barrier) == every(simulate(text_of(**given), seed, results))
 
 
+@pytest.mark.parametrize(("mode", "sync", "least", "most"), [("barrier", "lockstep", 17, 18), ("free", "async", 0, 6)])
+def test_a_slow_muscle_delays_who_waits_for_it(mode: str, sync: str, least: int, most: int, results: Path) -> None:
+    """While fen makes its 12 steps, lake, whose ada is slow, makes as many as its clock says, or few if fen is free."""
+    text = text_of(params=f"mode: {mode}, end: {{environment: fen}}", sync=sync, lake=99, moor=999)
+    slow = Disturbance(delay=lambda _, name: 0.2 if "/muscle/ada/" in name else 0.0)
+    steps = Counter(row["environment"] for row in simulate(text, 1, results, slow).tables["steps"])
+
+    assert 12 == steps["fen"]
+    assert least <= steps["lake"] <= most
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
 def does_not_show(results: Path, seed: int, role: str, share: float, **given: Any) -> None:
     """Assert that a run from which one process is killed makes the rows of common ticks."""

@@ -99,8 +99,7 @@ def test_a_brain_hears_of_all_that_bodies_did(case: str, results: Path, tmp_path
     assert lines[len(rows)]["tick"][0] == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", ["groups", "groups behind filters"])
+@pytest.mark.parametrize("case", ["groups", pytest.param("groups behind filters", marks=pytest.mark.long)])
 def test_a_brain_that_is_lost_learns_again(case: str, results: Path) -> None:
     """Killed while it learns or later, it has learned the same in the end: the rows and the model are equal."""
 

@@ -12,7 +12,7 @@ from simulation import ROLES, Outcome, calm, searched, survives
 from simulation.asking import Lesson
 
 BODIES = """
-uid: tape
+uid: played
 seed: 5
 version: "0.1"
 schedule:
@@ -42,7 +42,7 @@ schedule:
           budget: {steps: 11}
 """
 ORDINARY = """
-uid: tape
+uid: played
 seed: 5
 version: "0.1"
 schedule:

@@ -36,10 +36,7 @@ def run(results: Path, **given: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("world", ["Turns", "ObjectTurns"])
 def test_an_answer_says_who_decides_next(results: Path, world: str) -> None:
-    """It overrides the clocks of its bodies for one step; where it says nothing, and in moor, they go by these.
-
-    Bodies have the rows 0 to 2; before the first step, and after steps 3 and 6, clocks of period 3 and phase 1 say no.
-    """
+    """It overrides the clocks of its bodies for one step; where it says nothing, and in moor, they go by these."""
     rows = [row for row in run(results, world=world)["actions"] if row["environment"] == "lake"]
     found = [
         [row["sensors"]["lake.seen"][0] for row in rows if (row["agent"], row["body"], row["episode"]) == place]
@@ -54,7 +51,7 @@ def test_objects_and_arrays_do_the_same(results: Path) -> None:
     assert run(results)["actions"] == run(results, world="ObjectTurns")["actions"]
 
 
-@pytest.mark.parametrize("world", ["Turns", "ObjectTurns"])
+@pytest.mark.parametrize("world", ["Turns", pytest.param("ObjectTurns", marks=pytest.mark.long)])
 def test_a_loss_does_not_show(results: Path, world: str) -> None:
     """Whoever is killed: the same bodies decide."""
     survives(DOCUMENT.format(**{**FEW, "world": world, "workers": 2}), results)

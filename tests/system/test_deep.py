@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -52,16 +51,3 @@ def test_a_deep_check_tells_them_too(tmp_path: Path) -> None:
         f"deep.yml:12:53: {NEVER}: max_steps 9, this environment ends after 4",
         "2 warnings",
     ] == done.stdout.splitlines()
-
-
-def test_unknown_ids_and_refused_parameters_are_found_without_a_run(tmp_path: Path) -> None:
-    """All that is wrong is told at once, with lines, in text and as JSON; nothing is stored."""
-    text = DOCUMENT.replace("sensors: [hill.0]", "sensors: [hill.77]").replace("steps: 9", "steps: 0")
-    done = _ganglion(tmp_path, text, "check", "--deep", "--json", "deep.yml")
-    (row,) = json.loads(done.stdout)
-
-    assert 2 == done.returncode, done.stderr
-    assert [(11, "agent ada: sensors: 'hill.77'"), (12, "condition `max_steps`: steps:")] == [
-        (fault["line"], fault["message"][:29]) for fault in row["faults"] if fault["severity"] == "error"
-    ]
-    assert not (tmp_path / "results").exists()

@@ -40,7 +40,7 @@ def protected(results: Path) -> list[Path]:
     return [path for path in found if path.relative_to(run).parts[0] not in UNPROTECTED]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_flipped_bit_is_named(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:

@@ -68,20 +68,10 @@ def run(folder: Path, *files: str, span_s: float = 120.0) -> None:
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "workers"),
-    [
-        pytest.param(DQN, 1, id="dqn-1", marks=pytest.mark.long),
-        pytest.param(PPO, 2, id="ppo-2", marks=pytest.mark.long),
-        pytest.param(SAC, 1, id="sac-1", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("words", "workers"), [(DQN, 1), (PPO, 2), (SAC, 1)], ids=["dqn-1", "ppo-2", "sac-1"])
 def test_models_are_trained_on_and_tested(tmp_path: Path, words: dict[str, str], workers: int) -> None:
-    """Trained, trained on from the model, and tested from the policy.
-
-    That it is the same twice is shown by longer runs in the long tests, with one worker and with two.
-    """
+    """Trained, trained on from the model, and tested from the policy."""
     write(tmp_path, words, workers)
     run(tmp_path, "short.yml", span_s=600.0)
 
@@ -118,8 +108,8 @@ def test_examples_learn_their_task(tmp_path: Path, document: Path, least: float,
     assert train["n"] <= most
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+@pytest.mark.long  # the default run has ratings in the simulation, and a learner in tests/plugins/test_learning.py
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_learner_becomes_better_than_what_it_was(tmp_path: Path, seed: int) -> None:
     """An agent that plays itself: its rating rises above that of its snapshots, and that of its first model falls."""
     done = ganglion(tmp_path, "run", str(examples.PPO_RACE), "--seed", str(seed), "--plain", span_s=170.0)

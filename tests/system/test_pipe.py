@@ -28,6 +28,7 @@ def _change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.long  # the default run has the clauses of the pipe in tests/kernel/peer/test_lines.py
 def test_environment_of_lines_keeps_every_clause(folder: Path) -> None:
     """The kit judges a shell script behind the pipe as it judges every program."""
     asked = ganglion(folder, "env", "test", *KIT, "sh", "counter.sh")
@@ -61,6 +62,7 @@ def test_the_same_environment_in_another_language(folder: Path, command: str, to
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
 
 
+@pytest.mark.long  # the default run has a lost program in test_foreign.py, its end in tests/kernel/peer/test_lines.py
 def test_program_that_dies_is_replaced(folder: Path) -> None:
     """A run whose script dies in a step has the tables of the undisturbed run."""
     assert 0 == ganglion(folder, "run", "-q", "piped.yml").returncode

@@ -92,10 +92,7 @@ def _left(folder: Path, slow: str) -> Any:
 
 
 def test_all_that_an_environment_starts_is_kept_and_given_back(tmp_path: Path) -> None:
-    """What is faster together is kept with its threads and descendants, and given back where free is faster.
-
-    A thread that its author has placed stays there. Event and `ganglion ps` tell of it.
-    """
+    """What is faster together is kept with its threads and descendants, and given back where free is faster."""
     (tmp_path / "herd.py").write_text(HERD)
     (tmp_path / "herd.yml").write_text(DOCUMENT)
     command = Command(tmp_path, "run", "herd.yml")

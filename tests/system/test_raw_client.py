@@ -32,7 +32,7 @@ def test_client_knows_nothing_of_ours() -> None:
     assert {"os", "socket", "typing", "msgpack"} == found
 
 
-@pytest.mark.parametrize("content", ["msgpack", "json"])
+@pytest.mark.parametrize("content", [pytest.param("msgpack", marks=pytest.mark.long), "json"])
 def test_client_of_sockets_plays_an_environment(tmp_path: Path, content: str) -> None:
     """A client written from PROTOCOL.md alone joins a broker and plays the environment for 100 steps."""
     source = (DOCUMENTS / "raw_environment.py").read_text()

@@ -81,7 +81,7 @@ schedule:
       recovery: {on_loss: fail}
       phase_config: {mode: train, episodes: 3}
   - learn:
-      agents: [{name: ada, replay: [{path: tapes, agent: ada}]}]
+      agents: [{name: ada, replay: [{path: kept, agent: ada}]}]
 run_config: {condition: vanilla}
 """
 
@@ -126,7 +126,7 @@ def limit(pid: int) -> bool:
 
 def carried_out(folder: Path, form: str, keep: bool) -> tuple[int, str]:
     """Export what was recorded and carry out a run whose processes are limited before they read it."""
-    export_sessions(recorded(), folder / "tapes", form)
+    export_sessions(recorded(), folder / "kept", form)
     (folder / "parts.py").write_text(PARTS)
     (folder / "wide.yml").write_text(DOCUMENT.replace("KEEP", str(keep).lower()))
     more = {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # others hold room that they do not need

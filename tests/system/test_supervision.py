@@ -104,10 +104,7 @@ def standing(folder: Path, *arguments: str) -> dict[int, tuple[int, int]]:
 
 
 def test_live_run_is_seen_paused_and_stopped(folder: Path) -> None:
-    """Other commands find a live run by its connection file: `ps` lists it, `pause` holds it, `stop` interrupts it.
-
-    PAUSE is answered with where each worker stands; it goes on for as many steps as asked, one worker or all.
-    """
+    """Other commands find a live run by its connection file: `ps` lists it, `pause` holds it, `stop` interrupts it."""
     command = Command(folder, "run", "endless.yml", "--store", "none")
     command.until("episode.ended")
     rows = json.loads(ganglion(folder, "ps", "endless-1", "--json", more=private(folder)).stdout)
@@ -193,7 +190,8 @@ def test_killed_brokers_are_replaced(folder: Path) -> None:
     assert nothing_left(disturbed)
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.long), 3])
+# Once, without processes of its own, is in tests/kernel/cli/test_session.py in every run.
+@pytest.mark.parametrize("times", [*(pytest.param(n, marks=pytest.mark.long) for n in (1, 2)), 3])
 def test_interruption_ends_with_130(folder: Path, times: int) -> None:
     """Ctrl-C once, twice, three times: exit status 130, status `interrupted`, nobody is left."""
     command = Command(folder, "run", "endless.yml")

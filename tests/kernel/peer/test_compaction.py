@@ -112,13 +112,13 @@ class Stood:
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
-        self.reign = GovernorCompaction(
+        self.compaction = GovernorCompaction(
             self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models
         )
 
     def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
         """Stand; keep what a predecessor had sent."""
-        self.reign.stand(numbers, said, lambda *sent: self.sent.extend(sent))
+        self.compaction.stand(numbers, said, lambda *sent: self.sent.extend(sent))
 
 
 def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: Any) -> None:
@@ -185,7 +185,7 @@ def worker(peer: Any) -> tuple[Phase, Records, WorkerCompaction]:
 def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     """All that a worker knows at the begin of an episode is what its successor knows there."""
     peer = standing("r/controller/0")
-    phase, records, crossing = worker(peer)
+    phase, records, compaction = worker(peer)
     (world,) = phase.worlds
     records.add(["steps", 1])
     records.flush()
@@ -198,7 +198,7 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history is not None
     world.history.began(EnvironmentReset(5, 77, b"s"), b"e" * 16)
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
-    assert crossing.stand(verdict, lambda: [3, ["r/x"]], loose=False) is None
+    assert compaction.stand(verdict, lambda: [3, ["r/x"]], loose=False) is None
 
     other, kept, again = worker(standing("r/controller/0", peer.state))
     found = again.stand(Verdict("RESET"), lambda: [0, []], loose=False)
@@ -227,8 +227,8 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
 def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
-    phase, _, crossing = worker(peer)
-    crossing.stand(Verdict("RESET"), list, loose=True)
+    phase, _, compaction = worker(peer)
+    compaction.stand(Verdict("RESET"), list, loose=True)
     journal = phase.worlds[0].history
     assert journal is not None
     journal.steps.append(Told(EnvironmentUpdate([[]], None), b""))

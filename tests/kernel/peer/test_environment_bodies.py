@@ -1,4 +1,4 @@
-"""Environments with bodies at their host: objects, budgets, resets, declarations; arrays are in `test_bodies`."""
+"""Environments with bodies at their host: objects, arrays, budgets, resets, declarations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.errors import AuthorError, OutOfObservationSpaceError
+from ganglion.errors import AuthorError, OutOfObservationSpaceError, RemoteProtocolError
 from ganglion.peer.author import failure_of
 from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.peer.step.arrays import wants_of
@@ -78,6 +78,7 @@ class Flock(Environment):
     def __init__(self) -> None:
         self.begun: list[tuple[list[int], list[int]]] = []
         self.counts = np.zeros(3)
+        self.bad: dict[str, Any] = {}
 
     def start_environment(self) -> Any:
         return baseline(reading(None))
@@ -92,8 +93,9 @@ class Flock(Environment):
 
     def update_batch(self, setpoints: Any) -> StepBatch:
         self.counts[self.rows] += 0.01
+        readings, rewards = {"half": self.counts[self.rows]}, {"gain": np.ones(len(self.rows))}
         over = np.zeros(len(self.rows), bool)
-        return StepBatch({"half": self.counts[self.rows]}, {"gain": np.ones(len(self.rows))}, over)
+        return StepBatch(**{"readings": readings, "rewards": rewards, "terminated": over, **self.bad})
 
 
 class Pays(Reward):
@@ -291,6 +293,57 @@ def test_a_reset_of_objects_gives_all_their_readings(herd: Any) -> None:
     assert ([0.5] * 3, [0.25] * 3) == (numbers(stage.declared.readings[0]), numbers(found.readings[0]))
     with pytest.raises(AuthorError, match="sensors changed between episodes: half is missing"):
         stage.reset(2)
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+def test_bodies_begin_by_seeds_of_their_own(hosted: Any, loader: Any) -> None:
+    """The bodies are named before the start; the first readings, and those of a reset, are of all, each with a seed."""
+    stage = Stage(hosted, loader, Flock, index=3)
+    stage.reset()
+    body, bodies = stage.world.bodies[2], (A0, A1, B0)
+    seeds = [
+        [integer_from_words(derive(stream, "body", *it)) for it in bodies] for stream in (STREAM, words(2, ["test"]))
+    ]
+
+    assert ([0.5] * 3, 3) == (numbers(stage.declared.readings[0]), stage.world.index)
+    assert ("bob", 1, 0, None) == (body.agent, body.a, body.b, body.role)
+    assert [([0, 1, 2], seeds[0]), ([0, 1, 2], seeds[1])] == stage.world.begun
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "text"),
+    [
+        ({"readings": {"half": np.array([0.5, 2.0, 0.5])}}, OutOfObservationSpaceError, "half of body ada/1"),
+        ({"readings": {"half": np.array([0.5, 0.5, np.nan])}}, OutOfObservationSpaceError, "half of body bob/0"),
+        ({"readings": {"half": np.zeros(2)}}, AuthorError, r"expected an array of shape \(3,\), found \(2,\)"),
+        ({"readings": {}}, AuthorError, "'half' is missing"),
+        ({"readings": {"half": np.full(3, 0.5), "x": np.zeros(3)}}, AuthorError, "'x' was not declared"),
+        ({"rewards": {"gain": np.array([0.0, np.inf, 0.0])}}, AuthorError, "expected a finite number"),
+        ({"terminated": np.zeros(2, bool)}, AuthorError, "one for each of 3 bodies"),
+        ({"terminated": np.array([False, True, False]), "truncated": True}, AuthorError, "both true of body ada/1"),
+    ],
+)
+def test_a_bad_answer_of_arrays_is_refused_by_its_body(
+    hosted: Any, loader: Any, bad: Any, kind: type[Exception], text: str
+) -> None:
+    """What an author's arrays have wrong is told with the id and the body."""
+    stage = Stage(hosted, loader, Flock)
+    stage.world.bad = bad
+
+    with pytest.raises(kind, match=text):
+        stage.update(0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "text"), [(2, None, "expected blocks of 3 bodies"), (2, (2, 1), "ascending"), (1, (3,), "below 3")]
+)
+def test_an_update_of_other_rows_is_refused(hosted: Any, loader: Any, count: int, of: Any, text: str) -> None:
+    """Rows that are not ascending, or none of this environment, and blocks of another length are refused."""
+    rows = None if of is None else np.array(of, "<u2").tobytes()
+    message = EnvironmentUpdate([np.ones(count, "<i8").tobytes()], None, rows)
+
+    with pytest.raises(RemoteProtocolError, match=text):
+        Stage(hosted, loader, Flock).hosted.ask("environment.update", message)
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ganglion.wire.verb import Verb
 ADA, BOB = "r/brain/ada", "r/brain/bob"
 
 
-class Shelf(Pool):
+class Rows(Pool):
     """Keep numbers; at most two more are drawn than were put there, and at most three fewer."""
 
     face = None
@@ -56,7 +56,7 @@ class Table:
     """Be a hosted table, and the brains on the other side."""
 
     def __init__(self, hosted: Any, loader: Any, **setup: Any) -> None:
-        self.host = TableHost(loader(table=Shelf))
+        self.host = TableHost(loader(table=Rows))
         self.on = hosted(self.host)
         agents = {"feed": ["ada"], "serve": ["ada", "bob"], "writers": [ADA], **setup}
         place = {"run": "r", "phase": 0, "phase_name": "train", "mode": "train", "uid": "recent"}
@@ -97,81 +97,81 @@ def table(hosted: Any, loader: Any) -> Callable[..., Table]:
 @pytest.mark.parametrize("first", ["ada", "bob"])
 def test_what_a_round_writes_is_there_from_the_next_on(table: Callable[..., Table], first: str) -> None:
     """In the order of agents, whoever came first; draws of the round see what was there before it."""
-    shelf = table(feed=["ada", "bob"], shared=True)
-    shelf.insert(0, at=[1])
+    stage = table(feed=["ada", "bob"], shared=True)
+    stage.insert(0, at=[1])
     order = ["ada", "bob"] if first == "ada" else ["bob", "ada"]
     for agent in order:
-        shelf.insert(1 if agent == "ada" else 2, agent=agent, at=[2])
-    early, late = shelf.draw(at=[2], what="look"), shelf.draw(at=[3], what="look")
+        stage.insert(1 if agent == "ada" else 2, agent=agent, at=[2])
+    early, late = stage.draw(at=[2], what="look"), stage.draw(at=[3], what="look")
 
-    assert ([0], [0, 1, 2]) == (shelf.answer(early), shelf.answer(late))
+    assert ([0], [0, 1, 2]) == (stage.answer(early), stage.answer(late))
 
 
 def test_an_earlier_round_is_an_error(table: Callable[..., Table]) -> None:
     """Else who is slower would see, or miss, what nobody can tell."""
-    shelf = table(shared=True)
-    shelf.insert(0, at=[2])
+    stage = table(shared=True)
+    stage.insert(0, at=[2])
     with pytest.raises(GanglionError, match=r"table recent: expected nothing before \[2\], found \[1\]"):
-        shelf.draw(at=[1])
+        stage.draw(at=[1])
 
 
 def test_lockstep_refuses_what_nobody_could_end(table: Callable[..., Table]) -> None:
     """At once, with the table, the reason, the cause and who wrote last."""
-    shelf = table()
+    stage = table()
     with pytest.raises(GanglionError, match=r"agent bob cannot draw: it is empty; in lockstep no .*; no agent"):
-        shelf.draw()
-    shelf.insert(1, 2, 3)
+        stage.draw()
+    stage.insert(1, 2, 3)
     with pytest.raises(GanglionError, match=r"agent ada cannot insert: it is full; .*; agent ada wrote last, 0.0 s"):
-        shelf.insert(4)
+        stage.insert(4)
 
 
 def test_both_sides_wait_in_order_of_arrival(table: Callable[..., Table]) -> None:
     """A draw waits for an insert, an insert for a draw; nobody overtakes on his side."""
-    shelf = table(waits=True)
-    first, second = shelf.draw("bob"), shelf.draw("ada")
-    assert ["nothing"] * 2 == [shelf.answer(first), shelf.answer(second)]
-    shelf.insert(7)
-    assert [[7], "nothing"] == [shelf.answer(first), shelf.answer(second)]
-    shelf.insert(8, 9)
-    assert [7, 8, 9] == shelf.answer(second)
-    shelf.insert(1, 2)
-    waits = shelf.insert(3)
-    assert "nothing" == shelf.answer(waits)
-    shelf.draw()
-    assert shelf.answer(waits) is None
+    stage = table(waits=True)
+    first, second = stage.draw("bob"), stage.draw("ada")
+    assert ["nothing"] * 2 == [stage.answer(first), stage.answer(second)]
+    stage.insert(7)
+    assert [[7], "nothing"] == [stage.answer(first), stage.answer(second)]
+    stage.insert(8, 9)
+    assert [7, 8, 9] == stage.answer(second)
+    stage.insert(1, 2)
+    waits = stage.insert(3)
+    assert "nothing" == stage.answer(waits)
+    stage.draw()
+    assert stage.answer(waits) is None
 
 
 def test_a_wait_ends_by_its_deadline(table: Callable[..., Table]) -> None:
     """The error says how long it was, and how long ago somebody wrote."""
-    shelf = table(waits=True, span_s=5.0)
-    shelf.insert(1)
-    shelf.draw()
-    waits = shelf.draw()
-    shelf.on.clock.now_s += 4.0
-    shelf.host.tick()
-    assert "nothing" == shelf.answer(waits)
-    shelf.on.clock.now_s += 1.0
-    shelf.host.tick()
+    stage = table(waits=True, span_s=5.0)
+    stage.insert(1)
+    stage.draw()
+    waits = stage.draw()
+    stage.on.clock.now_s += 4.0
+    stage.host.tick()
+    assert "nothing" == stage.answer(waits)
+    stage.on.clock.now_s += 1.0
+    stage.host.tick()
     expected = (
         "table recent: agent bob cannot draw: it is empty; waited 5.0 s in vain: no agent has changed that; "
         "agent ada wrote last, 5.0 s ago, of 1 decisions"
     )
-    assert expected == shelf.answer(waits)
+    assert expected == stage.answer(waits)
 
 
 def test_a_writer_that_does_not_return_ends_waits(table: Callable[..., Table]) -> None:
     """By its name, at once, also those that begin later; one that returns is waited for."""
-    shelf = table(waits=True, span_s=5.0)
-    waits = shelf.draw()
-    shelf.on.link.tell("", "", Lost(ADA, 1, "exit 9", returns=True), Verb.LOST)
-    shelf.on.participant.pump(0.1)
-    assert "nothing" == shelf.answer(waits)
-    shelf.on.link.tell("", "", Lost(ADA, 1, "exit 9"), Verb.LOST)
-    shelf.on.participant.pump(0.1)
+    stage = table(waits=True, span_s=5.0)
+    waits = stage.draw()
+    stage.on.link.tell("", "", Lost(ADA, 1, "exit 9", returns=True), Verb.LOST)
+    stage.on.participant.pump(0.1)
+    assert "nothing" == stage.answer(waits)
+    stage.on.link.tell("", "", Lost(ADA, 1, "exit 9"), Verb.LOST)
+    stage.on.participant.pump(0.1)
     expected = "waited 0.0 s in vain: brain ada is gone: exit 9; no agent has inserted"
-    assert f"table recent: agent bob cannot draw: it is empty; {expected}" == shelf.answer(waits)
+    assert f"table recent: agent bob cannot draw: it is empty; {expected}" == stage.answer(waits)
     with pytest.raises(GanglionError, match="brain ada is gone: exit 9"):
-        shelf.draw()
+        stage.draw()
 
 
 @pytest.mark.parametrize(("agent", "what"), [("bob", INSERT), ("cyd", "draw")])
@@ -183,14 +183,14 @@ def test_strangers_are_refused(table: Callable[..., Table], agent: str, what: st
 
 def test_its_state_is_told_when_somebody_waits_and_once_a_second(table: Callable[..., Table]) -> None:
     """So that those who look on see it at once."""
-    shelf = table(waits=True)
-    shelf.on.participant.welcome = shelf.on.participant.welcome or type("Welcome", (), {"run": "r"})()
-    shelf.insert(1)
-    shelf.insert(2)
-    shelf.on.clock.now_s += 1.0
-    shelf.insert(3)
-    shelf.insert(4)
-    bodies = [one.body for one in shelf.on.link.sent if one.head.verb is Verb.TELL]
+    stage = table(waits=True)
+    stage.on.participant.welcome = stage.on.participant.welcome or type("Welcome", (), {"run": "r"})()
+    stage.insert(1)
+    stage.insert(2)
+    stage.on.clock.now_s += 1.0
+    stage.insert(3)
+    stage.insert(4)
+    bodies = [one.body for one in stage.on.link.sent if one.head.verb is Verb.TELL]
     told = [codec_of(RunEvent).decode(body) for body in bodies]
 
     assert [("table.state", {"numbers": count}) for count in (1, 3, 3)] == [(one.event, one.fields) for one in told]

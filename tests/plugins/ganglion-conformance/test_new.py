@@ -73,10 +73,7 @@ def test_what_comes_next_can_be_pasted(new: New) -> None:
 
 @pytest.mark.long
 def test_installed_it_is_there_by_its_name(new: New, tmp_path: Path) -> None:
-    """What pip has installed is listed, runs by its name, learns, and passes the tests that came with it.
-
-    In every run `plugins/README.md` is carried out, which writes and installs one, and runs its tests.
-    """
+    """What pip has installed is listed, runs by its name, learns, and passes the tests that came with it."""
     new("plugin", "my-tank")
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--target", "there"]
     subprocess.run([*pip, "./my-tank"], cwd=tmp_path, check=True, timeout=60)

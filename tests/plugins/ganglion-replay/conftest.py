@@ -11,11 +11,14 @@ import pytest
 from fakepeer import Hosted
 
 from ganglion import registry
+from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.results.records import declaration_rows, pack
+from ganglion.sdk import Brain, Filter
 from ganglion.sdk.flow import Mode
+from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete
 from ganglion.testing.stage import Classes
-from ganglion.wire.messages import BrainPretrain
+from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Thought
 from ganglion_replay.spool import Episode as Spooled
 from ganglion_replay.spool import Source, Spool
 
@@ -172,3 +175,52 @@ def archive(tmp_path: Path) -> Archive:
 def recording() -> tuple[Callable[..., Source], Callable[..., Spooled]]:
     """Return what makes an entry, and an episode for it."""
     return recorded_source, recorded_episode
+
+
+# -- a brain that learns from them ------------------------------------------------------------------------------------
+def declared(uid: str, space: Any) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    return {"id": uid, "space": space.to_wire()}
+
+
+class Stage:
+    """Stand a host of one brain, with two muscles, and behind a filter where one is given."""
+
+    def __init__(self, hosted: Any, loader: Any, folder: Path) -> None:
+        self._hosted, self._loader, self._folder = hosted, loader, folder
+
+    def setup(self, brain: type[Brain], filter_: type[Filter] | None = None, **fields: Any) -> Stage:
+        """Set it up; `on_error` is that of the brain and of the filter, `sensors` its own if they are given."""
+        self.hosted = self._hosted(BrainHost(self._loader(brain=brain, **({"filter": filter_} if filter_ else {}))))
+        plugin = {"name": "own", "params": {}, "on_error": fields.pop("on_error", "fail")}
+        filters = [plugin | {"stream": words(2, ["filter"])}] if filter_ else []
+        sensors = fields.pop("sensors", {"w.s": COUNT, "w.lamps": LAMPS})
+        seen = [declared(uid, space) for uid, space in sensors.items()]
+        message = BrainSetup(
+            "r", 0, "one", "train", "a", plugin, seen, [declared("w.a", COUNT)], None, ["a/0", "a/1"], 2,
+            words(1, ["brain"]), str(self._folder / "own"), filters=filters, **fields,
+        )  # fmt: skip
+        self.hosted.ask("brain.setup", message)
+        return self
+
+    def pretrain(self, told: BrainPretrain) -> BrainPretrained:
+        """Let it learn from what was recorded."""
+        found: BrainPretrained = self.hosted.ask("brain.pretrain", told)
+        return found
+
+    def join(self) -> Thought:
+        """Let its first muscle join."""
+        serial = self.hosted.ask("brain.join", BrainJoin(0), "r/muscle/a/0")
+        found: Thought = self.hosted.link.replied(serial, "brain.join")
+        return found
+
+    @property
+    def brain(self) -> Any:
+        """The author's object."""
+        return self.hosted.host._brain
+
+
+@pytest.fixture
+def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
+    """Return a host of a brain."""
+    return Stage(hosted, loader, tmp_path)

@@ -52,7 +52,7 @@ class Loop(asyncio.SelectorEventLoop):
         return self.selector.passed_s
 
 
-def tape(folder: Path, ticks: list[int | None], stamps: list[datetime | None], episodes: int = 1) -> dict[str, str]:
+def dataset(folder: Path, ticks: list[int | None], stamps: list[datetime | None], episodes: int = 1) -> dict[str, str]:
     """Return the copy of episodes whose reading counts its steps, with these times."""
     spool = Spool(folder, {})
     spool.begin(Source("run.yml:1:1: s", "old-1", "", "w", 0, "one", 1, True, [["s", SPACE]], [["a", SPACE]], []))
@@ -125,7 +125,7 @@ def test_it_plays_as_fast_as_it_is_told(
     tmp_path: Path, pace: str, ticks: Any, stamps: Any, seconds: list[float]
 ) -> None:
     """At once; a second for each simulated tick, or step where none were recorded; or as the timestamps passed."""
-    assert [seconds] * 2 == waited(tape(tmp_path, ticks, stamps, 2), pace, 2)
+    assert [seconds] * 2 == waited(dataset(tmp_path, ticks, stamps, 2), pace, 2)
 
 
 @pytest.mark.parametrize("stamps", [STAMPS, [s.replace(tzinfo=None) for s in STAMPS], [None] * 4])
@@ -133,7 +133,7 @@ def test_times_are_those_of_the_record(tmp_path: Path, stamps: Any) -> None:
     """Ticks and timestamps come as they were, with their zone or without one."""
     berlin = timezone(timedelta(hours=1))
     stamps = [s.astimezone(berlin) if s is not None and s.tzinfo else s for s in stamps]
-    world = ReplayEnvironment(tape(tmp_path, [3, 4, 5, 6], stamps))
+    world = ReplayEnvironment(dataset(tmp_path, [3, 4, 5, 6], stamps))
     times = [world.start_environment().simtime]
     times += [asyncio.run(world.update([])).simtime for _ in range(3)]  # type: ignore[misc]
 
@@ -145,7 +145,7 @@ def test_times_are_those_of_the_record(tmp_path: Path, stamps: Any) -> None:
 
 def test_a_copy_that_has_changed_is_not_played(tmp_path: Path) -> None:
     """It is told by the name of the file, when it is opened and when more of it is read."""
-    source = tape(tmp_path, [0, 1], [None] * 2)
+    source = dataset(tmp_path, [0, 1], [None] * 2)
     (chunk,) = tmp_path.glob("*.npz")
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-1] + b"?")
@@ -193,15 +193,15 @@ CASES: list[tuple[str, list[str]]] = [
         ["pace: expected timestamps, found none in worker 0, episode 0; `clock` counts ticks"],
     ),
     (
-        "source: {path: tapes, environment: w}, pace: recorded",
+        "source: {path: kept, environment: w}, pace: recorded",
         ["pace: expected timestamps, found sessions of files or of a table, which have none; `clock` counts ticks"],
     ),
     ("source: {run: r, wind: 3}", [f"source: expected keys of {', '.join(sorted(KEYS))}, found `wind`"]),
     ("source: {run: bare}", [f"source: expected whole episodes: {BARE} and 1 more"]),
-    ("source: {path: tapes}", []),
-    ("source: {path: tapes}", ["source: expected one of v, w as `environment`, found `x`"]),
-    ("source: {path: tapes, environment: v}", []),
-    ("source: {path: tapes, environment: u}", ["source: expected one of v, w as `environment`, found `u`"]),
+    ("source: {path: kept}", []),
+    ("source: {path: kept}", ["source: expected one of v, w as `environment`, found `x`"]),
+    ("source: {path: kept, environment: v}", []),
+    ("source: {path: kept, environment: u}", ["source: expected one of v, w as `environment`, found `u`"]),
     ("source: {path: both}", ["source: expected sessions of one environment, found those of v,w at once"]),
 ]
 
@@ -211,8 +211,8 @@ def test_what_cannot_be_played_is_told_before_anything_starts(archive: Any, tmp_
     archive.run("r", uid="r")
     archive.run("bare", uid="bare", spoil=lambda record: None if record[0] == "resets" else record)
     known = list(sessions(archive.uri, "r"))
-    export_sessions([*known, *(replace(one, environment="v") for one in known)], tmp_path / "tapes", "arrow")
+    export_sessions([*known, *(replace(one, environment="v") for one in known)], tmp_path / "kept", "arrow")
     export_sessions([replace(one, environment="v,w") for one in known], tmp_path / "both", "arrow")
 
     for params, found in CASES:
-        assert found == faults(archive, tmp_path, params, "x" if "tapes}" in params and found else "w"), params
+        assert found == faults(archive, tmp_path, params, "x" if "kept}" in params and found else "w"), params

@@ -9,21 +9,14 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, DocumentError, StoreError
-from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.author import failure_of
 from ganglion.sdk import Box, Brain, Discrete
 from ganglion.sdk.models import Models
-from ganglion.sdk.seed import words
-from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Thought
+from ganglion.wire.messages import BrainPretrain, BrainPretrained
 from ganglion_replay import pretraining as module
 
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
 Spooled = Callable[..., BrainPretrain]
-
-
-def declared(uid: str, space: Any) -> dict[str, Any]:
-    """Return a declaration as it travels."""
-    return {"id": uid, "space": space.to_wire()}
 
 
 class Thinker(Brain):
@@ -64,44 +57,7 @@ class Broken(Own):
         return 1 / len(sessions[5])
 
 
-class Stage:
-    """Stand a host of one brain with one muscle, or more."""
-
-    def __init__(self, hosted: Any, loader: Any, folder: Path) -> None:
-        self._hosted, self._loader, self._folder = hosted, loader, folder
-
-    def setup(self, cls: type[Brain], muscles: int = 2, on_error: str = "fail", **fields: Any) -> Stage:
-        self.hosted = self._hosted(BrainHost(self._loader(brain=cls)))
-        sensors = fields.pop("sensors", [declared("w.s", COUNT), declared("w.lamps", LAMPS)])
-        plugin = {"name": "own", "params": {}, "on_error": on_error}
-        message = BrainSetup(
-            "r", 0, "one", "train", "a", plugin, sensors, [declared("w.a", COUNT)], None,
-            [f"a/{i}" for i in range(muscles)], muscles, words(1, ["brain"]), str(self._folder / "own"), **fields,
-        )  # fmt: skip
-        self.hosted.ask("brain.setup", message)
-        return self
-
-    def pretrain(self, told: BrainPretrain) -> BrainPretrained:
-        found: BrainPretrained = self.hosted.ask("brain.pretrain", told)
-        return found
-
-    def asked(self, call: str, message: Any) -> Thought:
-        serial = self.hosted.ask(call, message, f"r/muscle/a/{message.worker}")
-        found: Thought = self.hosted.link.replied(serial, call)
-        return found
-
-    @property
-    def brain(self) -> Any:
-        return self.hosted.host._brain
-
-
-@pytest.fixture
-def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
-    """Return a host of a brain."""
-    return Stage(hosted, loader, tmp_path)
-
-
-def test_thinking_hears_of_every_decision(stage: Stage, spooled: Spooled, recording: Any) -> None:
+def test_thinking_hears_of_every_decision(stage: Any, spooled: Spooled, recording: Any) -> None:
     """In recorded order, its row in memory, without data, for the muscle of that number, counted round."""
     source, episode = recording
     told = spooled((source(), [episode(0), episode(1, steps=1), episode(2, steps=1, worker=3)]))
@@ -118,19 +74,19 @@ def test_thinking_hears_of_every_decision(stage: Stage, spooled: Spooled, record
     assert (5, ["a/0", "a/1"]) == (len(stage.brain.memory), list(stage.brain.memory.tags))
 
 
-def test_a_loaded_policy_does_not_outlive_pretraining(stage: Stage, spooled: Spooled, tmp_path: Path) -> None:
+def test_a_loaded_policy_does_not_outlive_pretraining(stage: Any, spooled: Spooled, tmp_path: Path) -> None:
     """What was loaded is of before: the brain is asked for its initial update anew."""
     models = Models(tmp_path / "old")
     models.save({})
     models.save_value({"old": 1}, "policy")
 
     stage.setup(Own, load=str(tmp_path / "old")).pretrain(spooled())
-    assert {"first": 6} == stage.asked("brain.join", BrainJoin(0)).update
+    assert {"first": 6} == stage.join().update
     stage.setup(Own, load=str(tmp_path / "old"))
-    assert {"old": 1} == stage.asked("brain.join", BrainJoin(0)).update
+    assert {"old": 1} == stage.join().update
 
 
-def test_an_exception_is_named_with_its_hook(stage: Stage, spooled: Spooled) -> None:
+def test_an_exception_is_named_with_its_hook(stage: Any, spooled: Spooled) -> None:
     """The author's line is in the traceback, the hook in what is told."""
     with pytest.raises(AuthorError) as caught:
         stage.setup(Broken, on_error="continue").pretrain(spooled())
@@ -142,7 +98,7 @@ def test_an_exception_is_named_with_its_hook(stage: Stage, spooled: Spooled) -> 
     assert "return 1 / len(sessions[5])" in (failure.traceback or "")
 
 
-def test_thinking_may_be_excused(stage: Stage, spooled: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thinking_may_be_excused(stage: Any, spooled: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `on_error: continue` each exception is told, of many only some and their number."""
 
     class Moody(Thinker):
@@ -157,17 +113,17 @@ def test_thinking_may_be_excused(stage: Stage, spooled: Spooled, monkeypatch: py
 
     reasons = ["KeyError: 1", "KeyError: 3", "and 3 more in pre-training"]
     assert reasons == [excuse["reason"] for excuse in found.excused or ()]
-    thought = stage.asked("brain.join", BrainJoin(0))
+    thought = stage.join()
     assert ({"n": 8}, None) == (thought.update, thought.excused)
     with pytest.raises(AuthorError, match="KeyError: 1"):
         stage.setup(Moody).pretrain(spooled())
 
 
-def test_thinking_needs_whole_rows(stage: Stage, spooled: Spooled, recording: Any) -> None:
+def test_thinking_needs_whole_rows(stage: Any, spooled: Spooled, recording: Any) -> None:
     """A reading that was not recorded cannot be thought about; a brain's own `pretrain` may do without."""
     source, episode = recording
     told = spooled((source(strict=False), [episode(0)]))
-    sensors = [declared("w.s", COUNT), declared("w.more", COUNT)]
+    sensors = {"w.s": COUNT, "w.more": COUNT}
 
     with pytest.raises(DocumentError, match=r"w.more was not recorded.* Thinker has no `pretrain`"):
         stage.setup(Thinker, sensors=sensors).pretrain(told)
@@ -175,7 +131,7 @@ def test_thinking_needs_whole_rows(stage: Stage, spooled: Spooled, recording: An
 
 
 @pytest.mark.parametrize("cls", [Thinker, Own])
-def test_a_damaged_file_is_named(stage: Stage, spooled: Spooled, cls: type[Brain]) -> None:
+def test_a_damaged_file_is_named(stage: Any, spooled: Spooled, cls: type[Brain]) -> None:
     """It is nobody's mistake: not blamed on the author's hook, nor passed over by it."""
     told = spooled()
     path = Path(told.folder) / "00000.npz"
@@ -185,7 +141,7 @@ def test_a_damaged_file_is_named(stage: Stage, spooled: Spooled, cls: type[Brain
         stage.setup(cls).pretrain(told)
 
 
-def test_a_damaged_file_cannot_be_passed_over(stage: Stage, spooled: Spooled) -> None:
+def test_a_damaged_file_cannot_be_passed_over(stage: Any, spooled: Spooled) -> None:
     """Whoever catches what reading raises has learned from less than all: the run does not go on."""
 
     class Careless(Own):

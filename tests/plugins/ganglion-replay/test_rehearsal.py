@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, DocumentError
-from ganglion.peer.agent.brain import BrainHost
 from ganglion.sdk import Box, Brain, Discrete, Filter, SensorInformation
-from ganglion.sdk.seed import words
-from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Thought
+from ganglion.wire.messages import BrainPretrain
 
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
 SUM = Box(-1000.0, 1000.0, ())
@@ -79,49 +76,16 @@ class Reading(Hearing):
         self.rows = [s.observations.tolist() for _ in range(2) for s in sessions]
 
 
-class Stage:
-    """Stand a host of one brain behind one filter."""
-
-    def __init__(self, hosted: Any, loader: Any, folder: Path) -> None:
-        self._hosted, self._loader, self._folder = hosted, loader, folder
-
-    def setup(self, brain: type[Brain], filter_: type[Filter], on_error: str = "fail") -> Stage:
-        self.hosted = self._hosted(BrainHost(self._loader(brain=brain, filter=filter_)))
-        sensors = [declared("w.s", COUNT), declared("w.lamps", LAMPS)]
-        plugin = {"name": "own", "params": {}, "on_error": on_error, "stream": words(2, ["filter"])}
-        message = BrainSetup(
-            "r", 0, "one", "train", "a", plugin, sensors, [declared("w.a", COUNT)], None, ["a/0", "a/1"], 2,
-            words(1, ["brain"]), str(self._folder / "own"), filters=[plugin],
-        )  # fmt: skip
-        self.hosted.ask("brain.setup", message)
-        return self
-
-    def pretrain(self, told: BrainPretrain) -> BrainPretrained:
-        found: BrainPretrained = self.hosted.ask("brain.pretrain", told)
-        return found
-
-    @property
-    def brain(self) -> Any:
-        return self.hosted.host._brain
-
-
-@pytest.fixture
-def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
-    """Return a host of a brain with a filter."""
-    return Stage(hosted, loader, tmp_path)
-
-
-def test_muscles_begin_with_what_was_published(stage: Stage, spooled: Spooled) -> None:
+def test_muscles_begin_with_what_was_published(stage: Any, spooled: Spooled) -> None:
     """Arrays that the brain's half has published meanwhile go to who joins."""
     stage.setup(Hearing, Summing).pretrain(spooled())
-    serial = stage.hosted.ask("brain.join", BrainJoin(0), "r/muscle/a/0")
-    thought: Thought = stage.hosted.link.replied(serial, "brain.join")
+    thought = stage.join()
 
     assert ["0"] == list(thought.filters or {})
     assert {"n": 9} == thought.update
 
 
-def test_each_recorded_worker_has_halves_of_its_own(stage: Stage, spooled: Spooled, recording: Any) -> None:
+def test_each_recorded_worker_has_halves_of_its_own(stage: Any, spooled: Spooled, recording: Any) -> None:
     """What the brain's half has published is known to a muscle's half that comes later, too."""
     source, episode = recording
     told = spooled((source(), [episode(0), episode(0, worker=1), episode(0)]))
@@ -147,7 +111,7 @@ class Narrowing(Filter):
 
 
 @pytest.mark.parametrize("moving", [Shifting, Narrowing])
-def test_filters_that_change_setpoints_are_refused(stage: Stage, spooled: Spooled, moving: type[Filter]) -> None:
+def test_filters_that_change_setpoints_are_refused(stage: Any, spooled: Spooled, moving: type[Filter]) -> None:
     """Nobody knows what the agent would have proposed behind them."""
     with pytest.raises(DocumentError, match=r"filters of agent `a` change what it sets"):
         stage.setup(Reading, moving).pretrain(spooled())
@@ -160,13 +124,13 @@ class Blind(Filter):
         raise ValueError("too bright")
 
 
-def test_an_excused_filter_ends_it_nevertheless(stage: Stage, spooled: Spooled) -> None:
+def test_an_excused_filter_ends_it_nevertheless(stage: Any, spooled: Spooled) -> None:
     """There is no last setpoint to go on with: an episode of which readings are missing is none."""
     with pytest.raises(AuthorError, match="too bright"):
         stage.setup(Reading, Blind, on_error="continue").pretrain(spooled())
 
 
-def test_filters_need_whole_rows(stage: Stage, spooled: Spooled, recording: Any) -> None:
+def test_filters_need_whole_rows(stage: Any, spooled: Spooled, recording: Any) -> None:
     """A reading that was not recorded cannot go through them."""
     source, episode = recording
     sensors = [["w.s", COUNT.to_string()]]

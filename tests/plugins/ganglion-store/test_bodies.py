@@ -153,10 +153,7 @@ def test_actions_and_returns_are_of_bodies(opened: SqlWriter, read: Read) -> Non
 
 
 def test_actions_name_the_environment_in_their_ids(opened: SqlWriter, read: Read) -> None:
-    """An agent with bodies in two environments has declared once, without their names; its rows have them all the same.
-
-    That of one environment alone has declared with it. So are the columns of `--wide`.
-    """
+    """An agent with bodies in two environments has declared once, without their names; its rows have them, wide too."""
     opened.apply("c", whole())
     opened.commit()
 

@@ -59,10 +59,7 @@ NAMED = Dict({"b": Discrete(3), "a": Box(0, 1)})
     ids=str,
 )
 def test_containment(space: Space, inside: list[Any], outside: list[Any]) -> None:
-    """Values are accepted where they fit without loss; bounds are inclusive; NaN and other shapes are not.
-
-    Of a Tuple and a Dict the structure must fit, and each part its space.
-    """
+    """Values are accepted where they fit without loss; bounds are inclusive; NaN and other shapes are not."""
     assert [] == [value for value in inside if not space.contains(value)]
     assert [] == [value for value in outside if space.contains(value)]
 

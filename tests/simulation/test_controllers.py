@@ -1,15 +1,14 @@
-"""Controllers of one's own in real runs: from a module beside the document, with workers that learn together."""
+"""Controllers of one's own: from a module beside the document, with workers that learn together."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import ganglion
-from system.results import Rows, table
+from simulation import Outcome, simulate
 
 from ganglion.sdk.seed import integer_from_words, words
 
@@ -143,34 +142,16 @@ LENGTHS = [6, 9, 4]
 AGENTS = ["ada", "bob", "cyd"]
 
 
-class Farm:
-    """Run documents beside the module `own` and read what came of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "own.py").write_text(OWN)
-
-    def run(
-        self, controller: str, workers: int = 3, sync: str = "lockstep", times: int = 1
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the document with a controller, so many times; return exit status and output."""
-        text = DOCUMENT.replace("CONTROLLER", controller).replace("WORKERS", str(workers))
-        (self.folder / "own.yml").write_text(text.replace("SYNC", sync))
-        return self.ganglion("run", *["own.yml"] * times, "--plain")
-
-    def ganglion(self, *line: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder."""
-        return ganglion(self.folder, *line)
-
-    def rows(self, name: str, run: str = "own-1") -> Rows:
-        """Return the rows of a table of a run."""
-        return table(self.folder, name, run)
-
-
 @pytest.fixture
-def farm(tmp_path: Path) -> Farm:
-    """Return a folder with controllers in it."""
-    return Farm(tmp_path)
+def run(beside: Callable[[str, str], None], results: Path) -> Callable[..., Outcome]:
+    """Return what carries the document out with a controller."""
+    beside("own", OWN)
+
+    def carry_out(controller: str, workers: int = 3, sync: str = "lockstep", seed: int = 1) -> Outcome:
+        text = DOCUMENT.replace("CONTROLLER", controller).replace("WORKERS", str(workers)).replace("SYNC", sync)
+        return simulate(text, seed, results)
+
+    return carry_out
 
 
 def staggered(worker: int, episode: int, agent: int) -> list[int]:
@@ -178,36 +159,34 @@ def staggered(worker: int, episode: int, agent: int) -> list[int]:
     return [step for step in range(LENGTHS[worker]) if (step + worker + episode) % (agent + 2) == 0]
 
 
-@pytest.mark.parametrize("sync", ["lockstep", pytest.param("pipelined", marks=pytest.mark.long)])
-def test_workers_whose_agents_act_in_different_steps_learn_together(farm: Farm, sync: str) -> None:
-    """Nobody waits for who does not act; decisions, rewards and what was learnt are the same in a second run."""
-    done = farm.run("{name: 'own:Staggered'}", sync=sync, times=2)
-    assert 0 == done.returncode, done.stdout + done.stderr
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+def test_workers_whose_agents_act_in_different_steps_learn_together(run: Callable[..., Outcome], sync: str) -> None:
+    """Nobody waits for who does not act; decisions, rewards and what was learnt are the same in any schedule."""
+    outcome, other = (run("{name: 'own:Staggered'}", sync=sync, seed=seed) for seed in (1, 2))
+    actions = outcome.tables["actions"]
 
-    found = [
-        (row["worker"], row["agent"], row["episode"], row["sensors"]["road.s"], row["rewards"]["road.r"])
-        for row in farm.rows("actions")
-    ]
+    assert "finished" == outcome.status, outcome.reason
     assert [
         (worker, agent, episode, count, count + 1)
         for worker in range(3)
         for index, agent in enumerate(AGENTS)
         for episode in range(3)
         for count in staggered(worker, episode, index)
-    ] == found
-    assert [*LENGTHS] * 3 == [
-        row["steps"] for row in sorted(farm.rows("episodes"), key=lambda r: (r["episode"], r["worker"]))
+    ] == [
+        (row["worker"], row["agent"], row["episode"], row["sensors"]["road.s"], row["rewards"]["road.r"])
+        for row in actions
     ]
-    assert "no difference" == farm.ganglion("runs", "diff", "own-1", "own-2").stdout.strip()
-    setpoints = [value for row in farm.rows("actions") for value in row["setpoints"].values()]
-    assert len(set(setpoints)) > 10  # what was learnt has come through
+    assert [*LENGTHS] * 3 == [
+        row["steps"] for row in sorted(outcome.tables["episodes"], key=lambda r: (r["episode"], r["worker"]))
+    ]
+    assert actions == other.tables["actions"]
+    assert len({value for row in actions for value in row["setpoints"].values()}) > 10  # what was learnt came through
 
 
-def test_a_controller_has_all_that_is_promised(farm: Farm) -> None:
+def test_a_controller_has_all_that_is_promised(run: Callable[..., Outcome]) -> None:
     """In its constructor, at the beginning and after each step; its stream is that of its documented path."""
-    done = farm.run("{name: 'own:Witness', params: {note: here}}", workers=1)
-    assert 0 == done.returncode, done.stdout + done.stderr
-    rows = json.loads((farm.folder / "witness.json").read_text())
+    assert "finished" == run("{name: 'own:Witness', params: {note: here}}", workers=1).status
+    rows = json.loads(Path("witness.json").read_text())
     stream = words(5, ["phase", "drive", "train", "controller", "worker", 0])
     made, begun, *steps, ended = rows[:2] + rows[-6:]  # those of the last of three episodes
     names = {"agents": AGENTS, "environments": ["road"], "worker": 0, "mode": "train", "params": {"note": "here"}}
@@ -230,24 +209,25 @@ def test_a_controller_has_all_that_is_promised(farm: Farm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("controller", "texts"),
+    ("controller", "workers", "texts"),
     [
-        ("Broken", ["controller (worker 1), class Broken, step 2, hook simulate", "LookupError: the map is lost"]),
-        pytest.param(
+        ("Broken", 2, ["controller (worker 1), class Broken, step 2, hook simulate", "LookupError: the map is lost"]),
+        (
             "Twice",
+            1,
             ["controller (worker 0), class Twice, step 1, hook simulate", "agent ada is asked twice in step 2"],
-            marks=pytest.mark.long,
         ),
     ],
-)  # fmt: skip
-def test_a_controller_that_fails_is_named(farm: Farm, controller: str, texts: list[str]) -> None:
+)
+def test_a_controller_that_fails_is_named(
+    run: Callable[..., Outcome], controller: str, workers: int, texts: list[str]
+) -> None:
     """Exit status 1, with class, worker, step, and the line of its module; steps before it are stored."""
-    done = farm.run(f"{{name: 'own:{controller}'}}", workers=2 if controller == "Broken" else 1)
-    said = done.stdout + done.stderr
+    outcome = run(f"{{name: 'own:{controller}'}}", workers=workers)
+    said = str(outcome.ended.failure)
 
-    assert 1 == done.returncode
+    assert (1, ["failed"]) == (outcome.exit_status, [row["status"] for row in outcome.tables["runs"]])
     for text in [*texts, "own.py", "line "]:
         assert text in said
-    assert {"failed"} == {row["status"] for row in farm.rows("runs")}
-    first = [1, 2] if controller == "Broken" else [1]
-    assert first == [row["step"] for row in farm.rows("steps") if row["worker"] == len(first) - 1]
+    steps = [row["step"] for row in outcome.tables["steps"] if row["worker"] == workers - 1]
+    assert ([1, 2] if controller == "Broken" else [1]) == steps

@@ -1,12 +1,11 @@
-"""A game of PettingZoo in a real run: by the controller that knows whose turn it is, with two workers that learn."""
+"""A game of PettingZoo: by the controller that knows whose turn it is, with two workers that learn."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-from system.command import ganglion
-from system.results import table
+from simulation import simulate
 
 DOCUMENT = """
 uid: noughts
@@ -34,12 +33,11 @@ run_config: {condition: vanilla}
 """
 
 
-def test_a_game_of_two_on_the_bus(tmp_path: Path) -> None:
+def test_a_game_of_two_on_the_bus(results: Path) -> None:
     """Moves come in turn, each player's return is its own, loser and winner both see the end."""
-    (tmp_path / "game.yml").write_text(DOCUMENT)
-    done = ganglion(tmp_path, "run", "-q", "game.yml")
-    assert 0 == done.returncode, done.stderr
-    episodes, actions = table(tmp_path, "episodes"), table(tmp_path, "actions")
+    outcome = simulate(DOCUMENT, 1, results)
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    episodes, actions = outcome.tables["episodes"], outcome.tables["actions"]
 
     assert 8 == len(episodes)
     for episode in episodes:

@@ -1,16 +1,13 @@
-"""Outcomes that are known exactly: streams of seeds, and a run that fails, in real runs of two golden documents."""
+"""Outcomes that are known exactly: streams of seeds, and a run that fails, of two golden documents."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-from system.farm import Farm
-from system.results import Rows
+from simulation import Outcome, simulate
 
 from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 
@@ -18,19 +15,13 @@ GOLDEN = Path(__file__).parents[1] / "documents" / "golden"
 SEED = 42
 
 
-@pytest.fixture
-def farm(tmp_path: Path) -> Farm:
-    """Return a folder with the golden documents."""
-    shutil.copytree(GOLDEN, tmp_path, dirs_exist_ok=True)
-    return Farm(tmp_path)
+def run(beside: Callable[[str, str], None], document: str, module: str, results: Path) -> Outcome:
+    """Run a golden document beside its module."""
+    beside(module, (GOLDEN / f"{module}.py").read_text())
+    return simulate((GOLDEN / f"{document}.yml").read_text(), 1, results)
 
 
-def run(farm: Farm, document: str) -> subprocess.CompletedProcess[str]:
-    """Run a golden document."""
-    return farm.ganglion("run", f"{document}.yml", "--plain")
-
-
-def sums(rows: Rows) -> dict[tuple[Any, ...], tuple[int, float]]:
+def sums(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[int, float]]:
     """Return per worker and episode how many rows there are and the sum of their objectives."""
     found: dict[tuple[Any, ...], tuple[int, float]] = {}
     for row in rows:
@@ -39,34 +30,33 @@ def sums(rows: Rows) -> dict[tuple[Any, ...], tuple[int, float]]:
     return found
 
 
-def test_an_environment_that_raises_fails_its_run(farm: Farm) -> None:
+def test_an_environment_that_raises_fails_its_run(beside: Any, results: Path) -> None:
     """Exit status 1; environment, worker, step and exception are named; complete rows before it are stored."""
-    done = run(farm, "crash")
-    said = done.stdout + done.stderr
-    (row,), (phase,) = farm.rows("runs", "crash-1"), farm.rows("phases", "crash-1")
-    steps, episodes = farm.rows("steps", "crash-1"), farm.rows("episodes", "crash-1")
+    outcome = run(beside, "crash", "crumbling", results)
+    said = str(outcome.ended.failure)
+    (row,), (phase,) = outcome.tables["runs"], outcome.tables["phases"]
+    steps, episodes = outcome.tables["steps"], outcome.tables["episodes"]
 
-    assert 1 == done.returncode
+    assert 1 == outcome.exit_status
     for text in ("environment field (worker 1)", "step 3", "OSError: the simulator has crashed", "crumbling.py"):
         assert text in said
     assert ("failed", "failed", "failed") == (row["status"], phase["status"], phase["reason"])
     assert "failed: OSError: the simulator has crashed" == row["reason"]
     # Worker 0 was in the same round: a step that has begun is completed.
     assert [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)] == [(step["worker"], step["step"]) for step in steps]
-    assert {(0, 0): (3, 6.0), (1, 0): (2, 3.0)} == sums(farm.rows("actions", "crash-1"))
+    assert {(0, 0): (3, 6.0), (1, 0): (2, 3.0)} == sums(outcome.tables["actions"])
     assert [(1, 2, True, "failed: OSError: the simulator has crashed"), (0, 3, True, "failed")] == [
         (e["worker"], e["steps"], e["truncated"], e["reason"]) for e in episodes
     ]
     assert {bool} == {type(e[key]) for e in (*episodes, *steps) for key in ("terminated", "truncated")}
-    assert [] == farm.rows("signals", "crash-1")
+    assert [] == outcome.tables["signals"]
 
 
-def test_every_part_draws_from_the_stream_of_its_path(farm: Farm) -> None:
+def test_every_part_draws_from_the_stream_of_its_path(beside: Any, results: Path, tmp_path: Path) -> None:
     """Environments, their episodes, muscles, objectives, brains and controllers, in training and in evaluation."""
-    done = run(farm, "streams")
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "finished" == run(beside, "streams", "streams", results).status
     found: dict[tuple[Any, ...], tuple[int, float | None]] = {}
-    lines = [line for path in farm.folder.glob("streams-*.jsonl") for line in path.read_text().splitlines()]
+    lines = [line for path in tmp_path.glob("streams-*.jsonl") for line in path.read_text().splitlines()]
     for row in map(json.loads, lines):
         place = (row["kind"], row["mode"], row["worker"], row.get("episode"))
         assert place not in found  # each is made once
