@@ -188,10 +188,12 @@ def alias(kind: str, name: str) -> Alias | None:
     - `hosted`: package -> distribution to install: a name from there that `names` has not is that of a class of the
       other project, which is played as it is; so is every one behind `<distribution of the table>:`;
     - `host`: `module:function` that gives for a kind and such a class one of ours, or raises TypeError.
+    - `imports`: package -> modules that the processes of a run need which names such a class of it, `""` for any:
+      they are imported once, before these are forked, and start no thread.
     - `limits`: kind -> what does not come along of such a class; stands behind "as it is, but".
 
-    Only names, params, prefixes, hosted and host are the registry's business; `versions`, `moves` and `ignored` hold in
-    a document with at least one of the names.
+    `versions`, `moves` and `ignored` hold in a document with at least one of the names; all else is the registry's
+    business.
     """
     foreign = _foreign(name)
     if kind == "hosted":
@@ -220,6 +222,16 @@ def _hosted(name: str) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
         if not ours and (path != name or whose) and importlib.util.find_spec(_top(path)):
             return path, (whose, importlib.metadata.version(whose)) if whose else (), table
     return None
+
+
+def shared_imports(plan: Plan) -> list[str]:
+    """Return the modules that alias plugins want imported once for all processes of a plan; nothing is imported."""
+    found: dict[str, None] = {}
+    for name in dict.fromkeys(plugin.name for _, plugin, _ in _named(plan)):
+        path, _, table = _hosted(name) or ("", (), {})
+        for package in ("", _top(path)):
+            found |= dict.fromkeys(table.get("imports", {}).get(package, ()))
+    return list(found)
 
 
 def _offered(kind: str, name: str) -> list[Entry]:

@@ -251,16 +251,31 @@ def test_modules_beside_a_document(tmp_path: Path, install: Install) -> None:
     assert "own_part" in sys.modules
 
 
+def plan_of(muscle: str, params: dict[str, object], folder: Path) -> Plan:
+    """Return a plan of two equal phases with one agent."""
+    plugin = PluginPlan(muscle, params, at="run.yml:3:4: schedule.one.agents.ada.muscle")
+    agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
+    environments = [EnvironmentPlan("hill", program=ProgramPlan())]
+    phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
+    return Plan("u", "u", "1", [phase, phase], folder=str(folder))
+
+
+def test_imports_of_an_alias_plugin(tmp_path: Path, install: Install) -> None:
+    """A plan with a class of another project wants what its table has for any of them, and for its package."""
+    imports = '"imports": {"": ("all",), "json": ("more",), "csv": ("other",)},'
+    table = TABLE.replace('"prefixes"', f'{imports} "prefixes"')
+    install("acme-old", "[ganglion.aliases]\nold = acme_old:TABLE\n", table, package="acme_old")
+
+    assert ["all", "more"] == registry.shared_imports(plan_of("acme-old:json:Arm", {}, tmp_path))
+    assert [] == registry.shared_imports(plan_of("old:Arm", {}, tmp_path))
+
+
 def test_deep_check(tmp_path: Path, install: Install) -> None:
     """Every class of a plan is imported and its constructor asked; each misfit is a fault at its place, once."""
     (tmp_path / "own_muscle.py").write_text(MODULE)
 
     def plan(muscle: str, params: dict[str, object]) -> Plan:
-        plugin = PluginPlan(muscle, params, at="run.yml:3:4: schedule.one.agents.ada.muscle")
-        agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
-        environments = [EnvironmentPlan("hill", program=ProgramPlan())]
-        phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
-        return Plan("u", "u", "1", [phase, phase], folder=str(tmp_path))
+        return plan_of(muscle, params, tmp_path)
 
     assert [] == registry.deep_check(plan("own_muscle:Good", {"gain": 2.0}).to_map())
     (fault,) = registry.deep_check(plan("own_muscle:Good", {"gian": 2.0}).to_map())

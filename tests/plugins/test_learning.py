@@ -118,7 +118,7 @@ def _mean(returns) -> float:
     return float(np.mean(returns))
 
 
-@pytest.mark.parametrize("seed", [4, 5, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3, 5))])
 def test_learns_to_balance(make, loop, seed) -> None:
     """In the demo's 40 episodes the last tenth returns more than twice the first, the last 20 more than 150."""
     found = loop(make(CartPole, seed=seed), make(SarsaBrain, seed=seed), SarsaMuscle, seed)

@@ -129,9 +129,12 @@ def command(
         rows = [plan_rows(plan) for plan in load(files, options, settings.verbosity > 0)]
         tell(settings, rows, _lines(rows))
         return 0
+    from ganglion import registry
+
     with warmed(settings) as launcher:
         store_of(settings)  # a store that nothing can open is refused before anything starts
         plans = load(files, options, settings.verbosity > 0)
+        launcher.prepare(registry.shared_imports(plans[0]))  # at once: its check waits for that
     from ganglion.transport import loop
 
     session = RunSession(settings, options, launcher)

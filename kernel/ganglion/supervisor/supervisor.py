@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 
+from ganglion import registry
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.loss import Loss, loss_of
@@ -221,6 +222,7 @@ class Supervisor:
 
     async def _check(self, plan: Plan) -> list[dict[str, Any]]:
         assert self._folder is not None, "open() comes first"
+        self.local.prepare(registry.shared_imports(plan))
         users = await self._check_users(plan)
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         # One folder for each check: runs that begin at the same time are checked at the same time.

@@ -115,6 +115,16 @@ ALIASES = {
     "names": {**NAMES, "switch": {"palaestrai": "ganglion-palaestrai"}},
     "hosted": HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
+    "imports": {
+        "": (
+            "packaging.requirements",
+            *(f"palaestrai.agent.{module}" for module in ("brain", "muscle", "objective")),
+            "palaestrai.environment.environment",
+            "ganglion_palaestrai.hosted.agent",
+            "ganglion_palaestrai.hosted.environment",
+        ),
+        "harl": ("torch",),
+    },
     "limits": {
         "muscle": _STATE,
         "brain": f"{_STATE}; palaestrAI's store shows it the episodes of an evaluation alone",

@@ -642,11 +642,9 @@ class Eight(StateTransformer):
         return state
 
 
-def judgement(
-    loader: Any, reward: type[Any] | None = None, transformer: type[Any] | None = None, lenient: bool = False
-) -> Judgement:
+def judgement(loader: Any, reward: type[Any] | None = None, transformer: type[Any] | None = None) -> Judgement:
     """Return what these two classes make."""
-    named: dict[str, Any] = {"name": "own", **({"on_error": "continue"} if lenient else {})}
+    named: dict[str, Any] = {"name": "own"}
     parts = {kind: cls for kind, cls in (("reward", reward), ("transformer", transformer)) if cls is not None}
     start = EnvironmentStart(
         "r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own"},
@@ -697,25 +695,6 @@ def test_a_baseline_is_held_to_what_a_state_is(loader: Any, made: Any, text: str
 
     with pytest.raises(AuthorError, match=text):
         judgement(loader, None, kind).baseline(EnvironmentBaseline([], []))
-
-
-def test_what_is_excused_leaves_the_environments_own(loader: Any) -> None:
-    """Rewards and state are those of the environment, whatever was changed before the exception."""
-
-    class Fails(StateTransformer):
-        def __call__(self, state: EnvironmentState) -> Any:
-            state.sensor_information[0].value = 5
-            raise ZeroDivisionError
-
-    strange = type("Strange", (Nine,), {"__call__": lambda self, state: 1.0})
-    it = judgement(loader, strange, Fails, lenient=True)
-    found = it.finish(state(4), None)
-
-    assert ([4], [4], True) == (
-        [s.value for s in found.sensor_information],
-        [r.value for r in found.rewards],
-        it.own_rewards,
-    )
 
 
 # -- trial ------------------------------------------------------------------------------------------------------------

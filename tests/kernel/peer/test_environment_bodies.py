@@ -317,6 +317,7 @@ def test_bodies_begin_by_seeds_of_their_own(hosted: Any, loader: Any) -> None:
         ({"readings": {"half": np.array([0.5, 0.5, np.nan])}}, OutOfObservationSpaceError, "half of body bob/0"),
         ({"readings": {"half": np.zeros(2)}}, AuthorError, r"expected an array of shape \(3,\), found \(2,\)"),
         ({"readings": {}}, AuthorError, "'half' is missing"),
+        ({"readings": {"half": np.full(3, 0.5), "x": np.zeros(3)}}, AuthorError, "'x' was not declared"),
         ({"rewards": {"gain": np.array([0.0, np.inf, 0.0])}}, AuthorError, "expected a finite number"),
         ({"terminated": np.zeros(2, bool)}, AuthorError, "one for each of 3 bodies"),
         ({"terminated": np.array([False, True, False]), "truncated": True}, AuthorError, "both true of body ada/1"),

@@ -21,19 +21,6 @@ def limited(kit: Any, episodes: int) -> list[Any]:
     return [("max_episodes", kit.FakeLimit(episodes), "phase")]
 
 
-def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
-    """Each evaluation worker runs `evaluate_episodes` episodes; workers in mid-episode keep everything."""
-    lengths = lambda w, e: 3 if w == 0 else 7  # noqa: E731
-    phase = training(kit, evaluate_every=1, evaluate_episodes=2, workers=2)
-    farm = kit.Farm(kit.plan(phase), limited(kit, 2), lengths).begin().run()
-
-    ended = [(w, e, steps) for w, e, steps, _ in farm.episodes]
-    assert [(0, 0, 3), (0, 1, 3), (1, 0, 7), (1, 1, 7)] == sorted(ended)
-    numbers = sorted({row[2] for row in farm.records("evaluation")})
-    expected = [(w, e) for w in range(2) for e in range(2 * len(numbers))]
-    assert expected == sorted(row[:2] for row in farm.evaluation_episodes)
-
-
 def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
     """`objective`, `return` and `steps` are means over the episodes; what the brain reports comes on top."""
     farm = kit.Farm(kit.plan(training(kit)), limited(kit, 2))

@@ -308,7 +308,7 @@ def test_no_signal_hangs_a_run(
         assert dict.fromkeys(range(world.workers), 2 * world.limit) == counted
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "away", "tick"))
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.effect import Answer, Effect, Record, Steer
 from ganglion.run.flow import Flow
 from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan
 from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition
@@ -230,48 +230,6 @@ def test_governor_hears_of_ends_where_conditions_count_them(
 
 
 # -- what ends a phase ------------------------------------------------------------------------------------------------
-def test_without_conditions_only_the_ends_of_workers_are_told(kit: Any) -> None:
-    """Budgets end each worker, and the phase with the last; nobody waits for anybody."""
-    play = Play(kit, [THREE, THREE[:2]]).run()
-
-    assert ([6, 2], "budget") == (play.outcome[0], play.flow.reason)
-    assert [[], []] == [worker.went for worker in play.workers]
-    assert [("STOP_SIMULATION", "budget")] * 2 == [
-        (w.verdict.signal, w.verdict.reason) for w in play.workers if w.verdict
-    ]
-    assert [
-        (0, "STOP_SIMULATION", "controller", "budget", 6),
-        (1, "STOP_SIMULATION", "controller", "budget", 2),
-    ] == sorted(play.signals)
-    assert [] == [e for e in play.effects if isinstance(e, Event)]  # controllers tell of episodes
-
-
-@pytest.mark.parametrize(
-    ("total", "ticks", "reason"),
-    [(1, 1, "total: 1 episodes"), (2, 3, "total: 2 episodes"), (4, 4, "total: 4 episodes"), (9, 6, "budget")],
-)
-def test_condition_ends_a_phase_at_the_boundary_where_episodes_ended(
-    kit: Any, total: int, ticks: int, reason: str
-) -> None:
-    """It is asked after each tick in which an episode of an environment ended, and its signal is recorded once."""
-    play = Play(kit, [THREE], conditions_of(kit, [("total", total)])).run()
-
-    assert ([ticks], reason) == (play.outcome[0], play.flow.reason)
-    if reason == "budget":
-        assert [(0, "STOP_SIMULATION", "controller", "budget", 6)] == play.signals
-    else:
-        assert ("STOP_PHASE", "phase end") == (play.workers[0].went[-1].signal, play.workers[0].went[-1].issuer)
-        assert [(None, "STOP_PHASE", "condition:total", reason, ticks)] == play.signals
-
-
-def test_condition_ends_all_workers_at_one_boundary(kit: Any) -> None:
-    """The episodes of all workers count, and all workers have made the same ticks."""
-    play = Play(kit, [THREE, [[], [], [], [], [], []]], conditions_of(kit, [("total", 3)])).run()
-
-    assert ([3, 3], "total: 3 episodes") == (play.outcome[0], play.flow.reason)
-    assert [(None, "STOP_PHASE", "condition:total", "total: 3 episodes", 3)] == play.signals
-    assert 5 == play.flow.tally.episodes()  # two of them cut
-    assert 3 == play.flow.tally.finished()
 
 
 def test_what_stops_one_worker_cuts_its_episodes_and_is_said_once(kit: Any) -> None:

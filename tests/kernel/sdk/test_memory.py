@@ -222,7 +222,7 @@ def _equal(expected: list[Any], found: Any) -> None:
 
 
 TestMirror = Mirror.TestCase
-TestMirror.settings = settings(max_examples=60, stateful_step_count=30)
+TestMirror.settings = settings(max_examples=30, stateful_step_count=30)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,27 @@ async def test_broken_import_of_the_warm_parent_is_told(standin: Path) -> None:
             await process().start(launcher, spec("x"))
 
 
+def _write_modules(standin: Path) -> None:
+    """Let the stand-in say whether it has a module; write that, and one that starts a thread."""
+    told = 'def main(variables):\n    print("shared" in sys.modules, flush=True)'
+    standin.write_text(standin.read_text().replace("def main(variables):", told))
+    for name, more in (("shared", ""), ("threaded", "; threading.Thread(target=threading.Event().wait).start()")):
+        (standin.parent / f"{name}.py").write_text(f"import threading{more}")
+
+
+@needs_linux
+@pytest.mark.parametrize("module", ["shared", "threaded", "missing"])
+async def test_modules_are_imported_once_for_all_participants(standin: Path, module: str) -> None:
+    """Who starts has what the warm parent was told to import, but for what started a thread or is not there."""
+    _write_modules(standin)
+    async with _opened() as launcher:
+        launcher.prepare([module])
+        one = await process().start(launcher, spec("one"))
+        await one.ended.wait()
+
+    assert (module == "shared", 0) == ("True" in one.output.lines, one.code)
+
+
 async def test_server_answers_or_is_named(tmp_path: Path) -> None:
     """A program of ours that answers nothing is reported with its last words; one that answers is handed over."""
     echo, mute = tmp_path / "echo.py", tmp_path / "mute.py"

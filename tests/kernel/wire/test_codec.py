@@ -134,7 +134,7 @@ def test_fault_names_the_path(tree: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_round_trip(kind: type[Any], data: st.DataObject) -> None:
     """Every message of every class comes back as it was, in both encodings."""
     message = data.draw(whole(kind))

@@ -40,7 +40,8 @@ EQUAL = ("dummy_run", "dummy_run-agent_performance_tc-envstop", "dummy_run_multi
 # one. In the order in which they need each other's models.
 HERE = {
     "dummy_run": (0, "0.10/1:45 0.10/1:45 1.10/1:45 1.10/1:45"),
-    # There it has 14 decisions: the phase ends inside of the second episode of both workers, here behind it.
+    # There it has 14 decisions, in each worker 6 and 1: one that ends an episode counts twice, and the window of the
+    # condition reaches back into the episode before. Here it has 5 and 5.
     "dummy_run_agent_performance_tc": (0, "0.20/4:60"),
     "dummy_run-agent_performance_tc-envstop": (0, "0.50/10:100"),
     "dummy_run-phases_modes": (0, "0.50/5:225 1.10/1:45"),

@@ -34,7 +34,7 @@ from ganglion.supervisor.launch.system import (
     usage,
     user_of,
 )
-from ganglion.supervisor.launch.warm import ORDER_BYTES
+from ganglion.supervisor.launch.warm import IMPORT, ORDER_BYTES
 from ganglion.supervisor.life import Restarts, exit_text
 
 CHECK = "ganglion.peer.check"
@@ -234,6 +234,7 @@ class Local(Launcher):
         self._arguments = [*preload, *(f"{module}={place}" for module, place in entries.items())]
         self._forks = LINUX and adopt_orphans()
         self._warm: _Warm | None = None
+        self._imported: set[str] = set()  # beside its arguments
         self._restarts = Restarts()
         self._ordering = asyncio.Lock()
         self._lifeline: tuple[int, int] | None = None
@@ -286,6 +287,16 @@ class Local(Launcher):
         return [f"{child.name} (process {child.pid})" for child in left] + end_adopted(self._spared)
 
     # -- starting -----------------------------------------------------------------------------------------------------
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Have the warm parent import what processes to come need, once: its successor does without."""
+        if self._imported.issuperset(modules):
+            return
+        self._imported.update(modules)
+        self.warm_up()
+        if self._warm is not None:
+            with contextlib.suppress(OSError):  # it has just ended
+                self._warm.channel.send(msgpack.packb([IMPORT, modules]))
+
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
         """Start a participant from the warm parent, a program under a reaper; LaunchError if that fails."""
         user = None if spec.user is None else user_of(spec.user)

@@ -32,6 +32,7 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's, which pandas looks for
     "PYTHONHASHSEED": "0",  # the order of a set is part of no result
 }
 

@@ -34,6 +34,7 @@ from ganglion.errors import LaunchError
 from ganglion.supervisor.launch.system import become, die_with_parent, name_process
 
 Entry = Callable[[dict[str, str]], int]
+IMPORT = "import"
 ORDER_BYTES = 64 * 1024  # variables of one process; documents travel through its standard input
 _FDS = 3  # standard input, output of the process (both streams), descriptors of one order at most
 _REPARENT_S = 2.0  # the process in the middle ends within a fraction of a millisecond
@@ -56,23 +57,35 @@ def main(arguments: Sequence[str]) -> int:
         else:
             importlib.import_module(argument)
     registry.entries("environment")  # the table of what is installed is read once, and not by each of them
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
-    if threads != 1:
-        raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
-    gc.collect()
-    gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
+    _warm_up([])
     channel.send(msgpack.packb([0, os.getpid()]))
     serve(channel, entries, supervisor)
     return 0
 
 
+def _warm_up(modules: Sequence[str]) -> None:
+    """Import modules, and prove that a fork copies nothing that could hang; LaunchError if one started a thread."""
+    for module in modules:
+        importlib.import_module(module)
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
+    if threads != 1:
+        raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
+    gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
+
+
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
-    """Answer orders `[number, word, variables, name, user, mask]` by `[number, pid]` or `[number, 0, reason]`."""
+    """Answer orders `[number, word, variables, name, user, mask]` by `[number, pid]` or `[number, 0, reason]`.
+
+    `["import", modules]` has no answer; a module that cannot be imported, or starts a thread, ends the process.
+    """
     while True:
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
             return
         number, word, *rest = msgpack.unpackb(data)
+        if number == IMPORT:
+            _warm_up(word)
+            continue
         go = -1
         try:
             if word not in entries:

@@ -26,9 +26,9 @@ class Chance:
         if Chance._rng is None:
             self._install()
         Chance._rng = rng
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.manual_seed(self.draw())
+        seed = self.draw()  # always: what comes next does not depend on what this process has imported
+        if "torch" in sys.modules:
+            sys.modules["torch"].manual_seed(seed)
 
     @staticmethod
     def draw() -> int:
