@@ -98,3 +98,21 @@ def test_a_password_of_the_environment_reaches_the_store_alone(server: Server, t
     files = [path for path in (tmp_path / "results").rglob("*") if path.is_file()]
     assert [] == [path for path in files if PASSWORD.encode() in path.read_bytes()]
     assert len(files) > 5
+
+
+def test_a_run_of_another_results_folder_is_neither_written_nor_taken_over(server: Server, tmp_path: Path) -> None:
+    """Of two kernels with one id the second is refused by name, also when it resumes; the first one's run is whole."""
+    for place in ("one", "other"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "two.yml").write_text(DOCUMENT)
+    run = words(server.uri, "--plain", "run", "two.yml")
+    with subprocess.Popen(run, cwd=tmp_path / "one", stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any("episode.ended" in line for line in process.stdout)
+        told = [done(tmp_path / "other", server.uri, *command) for command in (("run", "two.yml"), ("resume", "two-1"))]
+        process.stdout.read()
+    assert 0 == process.returncode
+    for status, said in told:
+        assert (1, True) == (status, "choose another id (--name)" in said), said
+
+    assert 0 == done(tmp_path / "one", server.uri, "verify", "two-1")[0]

@@ -19,10 +19,12 @@ from ganglion.log import set_up
 from ganglion.peer.author import Loader
 from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
 from ganglion.peer.participant import Connect, Participant
+from ganglion.synced import write_synced
 from ganglion.wire.name import Role
 
 _FAILED = 1
 # Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
+_BEGUN = "stored"  # the file that says that the store had no run of this id when this one began
 _GARBAGE_OBJECTS = 20_000
 
 
@@ -193,7 +195,12 @@ def _store_host(variables: Mapping[str, str]) -> Any:
     uri = variables["GANGLION_STORE"]
     store = store_class(uri)
     again = int(variables.get("GANGLION_INCARNATION", "1")) > 1
-    writer = store.writer(uri, variables["GANGLION_RUN"], resume=again)
+    run = variables["GANGLION_RUN"]
+    mark = Path(variables["GANGLION_RESULTS"], run, _BEGUN)
+    begun = mark.exists()  # else a run of this id in the store is one of another results folder
+    writer = store.writer(uri, run, resume=again and begun)
+    if not begun:
+        write_synced(mark, b"")
     if variables.get("GANGLION_WITHDRAW"):  # the run goes on, after it was cut short, in this phase
         writer.withdraw(int(variables["GANGLION_WITHDRAW"]))
     if variables.get("GANGLION_WITHDRAW_ALL"):
