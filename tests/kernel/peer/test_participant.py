@@ -244,7 +244,9 @@ def test_the_store_writes_where_its_uri_says(bus: Any, tmp_path: Path) -> None:
     bus.answers["kernel.watch"] = lambda peer, message: Done()
     leave(bus)
     uri = f"sqlite:///{tmp_path}/ganglion.db"
-    status = program.main({**VARIABLES, "GANGLION_ROLE": "store", "GANGLION_STORE": uri, "GANGLION_RUN": "r"})
+    own = {"GANGLION_ROLE": "store", "GANGLION_STORE": uri, "GANGLION_RUN": "r", "GANGLION_RESULTS": str(tmp_path)}
+    (tmp_path / "r").mkdir()
+    status = program.main({**VARIABLES, **own})
 
     assert (0, True) == (status, (tmp_path / "ganglion.db").is_file())
     assert [["r/governor"]] == [message.peers for _, message in bus.asked("kernel.watch")]
