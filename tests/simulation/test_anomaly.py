@@ -187,7 +187,7 @@ def fail_once(folder: Path, undisturbed: tuple[str, int], after: bool, first: in
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_call_that_fails_once_changes_nothing(tmp_path: Path, undisturbed: tuple[str, int], after: bool) -> None:
     """Whichever call fails, also if it was carried out all the same: the run goes on, with the same digest."""
-    fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=7)
+    fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=11)
 
 
 @pytest.mark.long
@@ -200,7 +200,7 @@ def test_every_call_that_fails_once_changes_nothing(tmp_path: Path, undisturbed:
 def test_a_store_that_stays_broken_fails_by_name(tmp_path: Path, undisturbed: tuple[str, int]) -> None:
     """Whichever call is the last that succeeds: the writers are told why, and whole episodes are there."""
     seen = set()
-    for n in range(1, undisturbed[1], 5):
+    for n in range(1, undisturbed[1], 8):
         uri = f"sqlite:///{tmp_path}/{n}.db"
         failed = carry_out(uri, Fault(n, once=False))
         if failed:

@@ -114,7 +114,7 @@ def test_what_somebody_wrote_is_shown_and_not_obeyed(ganglion: Command, tmp_path
                     connection.execute(f"UPDATE {name} SET {column} = {column} || '\x1b[2J\x07'")
     connection.close()
     words = [["verify"], ["runs"], ["show", "last"], ["verify", "--digest"]]
-    words += [["results", table] for table in ("runs", "phases", "steps", "episodes", "brains", "signals")]
+    words += [["results", shown] for shown in ("steps" if table == "declarations" else table, "actions")]
     said = "".join("".join(ganglion(*command)[1:]) for command in words)
 
     assert "x1b[2J" in said or "u001b[2J" in said

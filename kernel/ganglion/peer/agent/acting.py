@@ -105,6 +105,7 @@ class Acting:
         self._last: list[Array] | None = None  # what was applied last, within a message
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
+        self._entered: tuple[Act, tuple[Array, Array, list[Array]]] | None = None
 
     STATE = (
         *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
@@ -169,24 +170,25 @@ class Acting:
         Raises:
             RemoteProtocolError: Rows, flags or values are not those of bodies of this agent.
         """
-        places, flags = self._entries(act)
+        places, flags, readings = self._entries(act)
         ends = flags & FIRST == 0
-        if not ends.any():
+        ended = ends.tobytes().count(1)
+        if not ended:
             return [], None
         count = len(places)
-        readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
+        rewards = self._earned(act, count)
         applied = None if act.applied is None else self._matrices(self._actuators, act.applied, count, "applied")
         ticks = None if act.decided is None else np.frombuffer(act.decided, "<i8")
         if ticks is not None and len(ticks) != count:
             raise RemoteProtocolError(f"act.decided: expected {8 * count} bytes, found {8 * len(ticks)}")
-        if not ends.all():
+        if ended < count:
             places, flags = places[ends], flags[ends]
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
             applied = None if applied is None else [run[ends] for run in applied]
             ticks = None if ticks is None else ticks[ends]
         if act.forced is not None:
             self._force(places, [run[ends] for run in self._matrices(self._actuators, act.forced, count, "forced")])
-        if not self._open[places].all():
+        if 0 in self._open[places].tobytes():
             name = self._names[int(places[~self._open[places]][0])]
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
@@ -217,13 +219,18 @@ class Acting:
                 found.append([*one, self._judging.excused(None, "late_reward", objective.late_reward, *one[4:])])
         return found
 
-    def _entries(self, act: Act) -> tuple[Array, Array]:
+    def _entries(self, act: Act) -> tuple[Array, Array, list[Array]]:
+        """Return places, flags and readings of a message, which is completed first, then decided."""
+        if self._entered is not None and self._entered[0] is act:
+            return self._entered[1]
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
             raise RemoteProtocolError("act: expected rows of two bytes and flags of one byte for each body")
         places, flags = np.frombuffer(act.rows, ROW_NUMBER).astype(np.int64), np.frombuffer(act.flags, np.uint8)
-        if len(places) and int(places.max()) >= self.count:
-            raise RemoteProtocolError(f"act.rows: expected numbers below {self.count}, found {int(places.max())}")
-        return places, flags
+        if len(places) and (largest := int(np.maximum.reduce(places))) >= self.count:
+            raise RemoteProtocolError(f"act.rows: expected numbers below {self.count}, found {largest}")
+        readings = self._matrices(self._sensors, act.readings, len(places), "readings")
+        self._entered = act, (places, flags, readings)
+        return places, flags, readings
 
     def _matrices(self, layout: Layout, field: Field, count: int, what: str) -> list[Array]:
         if not layout.fits(field, count):
@@ -285,6 +292,12 @@ class Acting:
             raise AuthorError(f"internal_rewards: {text}")
         return [None if value != value else value for value in found.astype(np.float64).tolist()]
 
+    def _bodies_at(self, places: Array) -> Sequence[tuple[str, str, int]]:
+        """Return who the bodies at these places are."""
+        if len(places) == self.first == self.count:  # all of them
+            return self._bodies
+        return [self._bodies[place] for place in places.tolist()]
+
     def _transitions(self, places: Array, flags: Array, readings: list[Array], rewards: list[Array]) -> Transitions:
         assert self._rewards is not None
         count = len(places)
@@ -297,7 +310,7 @@ class Acting:
             terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
             muscle=[f"{self._setup.agent}/{self._setup.worker}"] * count,
-            body=[self._bodies[place] for place in places.tolist()],
+            body=self._bodies_at(places),
             episode=self._episode[places],
             step=self._number[places],
             data=[None] * count,
@@ -435,7 +448,8 @@ class Acting:
     # -- decisions ----------------------------------------------------------------------------------------------------
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
-        places, flags = self._entries(act)
+        places, flags, readings = self._entries(act)
+        self._entered = None
         for place, b, episode in act.spawned or ():
             if not self.first <= place < self.count:
                 text = f"expected rows from {self.first} to {self.count - 1}, found {place}"
@@ -445,9 +459,8 @@ class Acting:
         count = len(places)
         asked = flags & DECIDE != 0
         self._deciding = places[asked]
-        if not asked.any():
+        if 1 not in asked.tobytes():
             return None, None
-        readings = self._matrices(self._sensors, act.readings, count, "readings")
         fresh, self._last = flags & FIRST != 0, None
         if act.applied is not None:
             self._last = self._actuators.zeros(self.count)
@@ -455,7 +468,7 @@ class Acting:
                 self._last, self._matrices(self._actuators, act.applied, count, "applied"), strict=True
             ):
                 kept[places[asked]] = run[asked]
-        if not asked.all():
+        if 0 in asked.tobytes():
             places, fresh, readings = places[asked], fresh[asked], [run[asked] for run in readings]
         begun = places[fresh]
         self._episode[begun] += 1
@@ -503,7 +516,7 @@ class Acting:
         batch = Batch(
             observations=matrix,
             readings=Readings(self._views, matrix),
-            bodies=self._bodies if count == self.first == self.count else [self._bodies[p] for p in places.tolist()],
+            bodies=self._bodies_at(places),
             step=self._decisions[places],
             episode=self._episode[places],
             mode=self._mode,
@@ -542,14 +555,16 @@ class Acting:
     def _blocks_of(self, setpoints: Any, places: Array) -> Field:
         """Return proposals as they travel; AuthorError names what does not fit, and its body."""
         layout, count = self._moves, len(places)
-        names = [self._names[place] for place in places.tolist()]
         if isinstance(setpoints, Mapping):
-            return batch_field("setpoint", layout, setpoints, names)
+            return batch_field("setpoint", layout, setpoints, [self._names[place] for place in places.tolist()])
         matrix = np.asarray(setpoints)
         if matrix.shape == (count, layout.width) and matrix.dtype.kind in "biuf":
             blocks: Field = []
             for run in layout.runs:
                 part = matrix[:, run.columns]
+                if part.dtype == run.dtype:
+                    blocks.append(part.tobytes())
+                    continue
                 with np.errstate(invalid="ignore", over="ignore"):  # what comes of these is refused below
                     cast = part.astype(run.dtype, copy=False)
                 if part.dtype.kind == "f" and run.dtype.kind != "f" and not (cast == part).all():
@@ -561,8 +576,8 @@ class Acting:
         if matrix.shape != (count, layout.width):
             read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
         values: list[list[Any]] = []
-        for name, vector in zip(names, matrix, strict=True):
-            with naming(name):
+        for place, vector in zip(places.tolist(), matrix, strict=True):
+            with naming(self._names[place]):
                 (row,), _ = read_batch_proposal(vector[None], self._declared, 1)
                 self._refuse_infinite(row)
             values.append(row)

@@ -416,8 +416,8 @@ class Bodies:
         readings = hooks("update_batch", batch_field, "sensor", self._sensors, batch.readings, names)
         earned = hooks("update_batch", batch_field, "reward", self._rewards, batch.rewards, names)
         flags = hooks("update_batch", flags_of, batch.terminated, batch.truncated, names)
-        own = [np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
-        wants = hooks("update_batch", wants_of, batch.wants, len(rows))
+        own = [np.asarray(flag).ndim == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
+        wants = None if batch.wants is None else hooks("update_batch", wants_of, batch.wants, len(rows))
         shared = hooks("update_batch", self._shared, batch.group_rewards) if batch.group_rewards else None
         flags, own = self._ended(batch, rows, flags, own)
         capped, ends = self._capped(rows, flags), (own[0], own[1])
@@ -480,11 +480,11 @@ class Bodies:
         if self._each is None:
             return flags
         over = (flags == 0) & ((self.steps[rows] >= self._cap) | (self.made[rows] >= self._budget_steps))
-        return np.where(over, np.uint8(TRUNCATED), flags) if over.any() else flags
+        return np.where(over, np.uint8(TRUNCATED), flags) if 1 in over.tobytes() else flags
 
     def renew(self, rows: Array, flags: Array) -> tuple[bytes | None, Field | None]:
         """Begin the episodes of bodies anew that have ended, with `each`; those whose budget is spent stay."""
-        if not flags.any():
+        if flags.tobytes().count(0) == len(flags):
             return None, None
         ended = rows[flags != 0]
         if self._spare:

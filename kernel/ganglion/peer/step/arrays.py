@@ -74,27 +74,29 @@ def batch_field(what: str, layout: Layout, given: Any, names: Sequence[str]) -> 
         AuthorError: It names what is strange, missing or wrong, and the body by its name.
     """
     count = len(names)
-    if isinstance(given, Mapping) and given.keys() == layout.index.keys():
-        blocks: Field = []
-        for run in layout.runs:
-            parts = [np.asarray(given[uid]) for uid in layout.ids[run.first : run.end]]
-            shapes = [(count, *shape_of(space)) for space in layout.spaces[run.first : run.end]]
-            if [part.shape for part in parts] != shapes or not all(_fits(part, run.dtype) for part in parts):
-                break
-            flat = [part.reshape(count, -1) for part in parts]
-            block = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-            blocks.append(block.astype(run.dtype, copy=False).tobytes())
-        else:
-            if layout.contains(blocks, finite=what == "reward", count=count):
-                return blocks
+    if (type(given) is dict or isinstance(given, Mapping)) and given.keys() == layout.index.keys():
+        blocks = list(_blocks(layout, given, count))
+        if len(blocks) == len(layout.runs) and layout.contains(blocks, finite=what == "reward", count=count):
+            return blocks
     return field_of(what, layout, given, count, names)
 
 
 _KINDS = {"sensor": SensorInformation, "reward": RewardInformation, "setpoint": ActuatorInformation}
 
 
-def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
-    return array.dtype == dtype or np.can_cast(array.dtype, dtype, "safe")
+def _blocks(layout: Layout, given: Mapping[str, Any], count: int) -> Iterator[bytes]:
+    """Yield the blocks of a layout up to one for which an array has another shape, or a type that would lose some."""
+    for run in layout.runs:
+        parts = []
+        for uid, space in zip(layout.ids[run.first : run.end], layout.spaces[run.first : run.end], strict=True):
+            part = np.asarray(given[uid])
+            if part.shape != ((count,) if space.scalar else (count, *shape_of(space))):
+                return
+            if part.dtype != run.dtype and not np.can_cast(part.dtype, run.dtype, "safe"):
+                return
+            parts.append(part if len(part.shape) == 2 else part.reshape(count, -1))
+        block = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        yield block.astype(run.dtype, copy=False).tobytes()
 
 
 def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
@@ -104,12 +106,13 @@ def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
         array = np.asarray(flag)
         if array.dtype.kind != "b" or array.shape not in ((), (count,)):
             raise AuthorError(f"{name}: expected a boolean, or one for each of {count} bodies, found {flag!r:.80}")
-        found.append(array.view(np.uint8) if array.shape else np.full(count, array, np.uint8))
-    both = found[0] & found[1]
-    if 1 in both.tobytes():
-        name = names[int(np.flatnonzero(both)[0])]
-        raise AuthorError(f"terminated and truncated exclude each other: found both true of body {name}")
+        found.append(array.view(np.uint8))
     flags: Array = found[0] * TERMINATED + found[1] * TRUNCATED
+    if not flags.ndim:
+        flags = np.full(count, flags, np.uint8)
+    if TERMINATED | TRUNCATED in flags.tobytes():
+        name = names[int(np.flatnonzero(flags == TERMINATED | TRUNCATED)[0])]
+        raise AuthorError(f"terminated and truncated exclude each other: found both true of body {name}")
     return flags
 
 

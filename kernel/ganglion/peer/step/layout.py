@@ -241,6 +241,8 @@ class Layout:
 
     def fits(self, field: Field, bodies: int = 1) -> bool:
         """Say whether a field has blocks of so many bodies; their values are not looked at."""
+        if len(self.sizes) == 1:  # the usual case
+            return len(field) == 1 and type(field[0]) is bytes and len(field[0]) == self.sizes[0] * bodies
         sizes = self.sizes if bodies == 1 else [size * bodies for size in self.sizes]
         return list(map(type, field)) == self._bytes and list(map(len, field)) == sizes
 
@@ -319,7 +321,8 @@ class Layout:
             # The ufunc itself: `all` of an array passes through two functions of Python before it.
             if not np.logical_and.reduce((bounds[0] <= matrix) & (matrix <= bounds[1]), axis=None):
                 return False
-        return all(self.runs[n].matrix(field[n], count)[:, part].any(1).all() for n, part in self._masks)
+        masks = self._masks
+        return not masks or all(self.runs[n].matrix(field[n], count)[:, part].any(1).all() for n, part in masks)
 
     @cached_property
     def _bounds(self) -> list[list[tuple[Array, Array] | None]]:
@@ -376,6 +379,8 @@ class Layout:
 
     def matrices(self, field: Field, count: int) -> list[Array]:
         """Return the blocks of a field that fits as matrices `[bodies, columns]`, read-only views."""
+        if len(field) == len(self.runs) == 1:
+            return [self.runs[0].matrix(field[0], count)]
         return [run.matrix(block, count) for run, block in zip(self.runs, field, strict=True)]
 
     def zeros(self, count: int) -> list[Array]:
@@ -556,6 +561,8 @@ class Groups:
 
     def zeros(self, count: int) -> list[Array]:
         """Return matrices of zeros."""
+        if self.of is None:
+            return self.layouts[0].zeros(count)
         return [run for layout in self.layouts for run in layout.zeros(count)]
 
     def size_bytes(self) -> int:
@@ -570,12 +577,12 @@ class Groups:
         spans = zip(pairwise(self.firsts), pairwise(ends), strict=True)
         return [(layout, slice(*runs), slice(*span)) for layout, (runs, span) in zip(self.layouts, spans, strict=True)]
 
-    def own(self, runs: Sequence[Array], places: Array) -> Sequence[Array]:
-        """Return the matrices that bodies of one group have."""
-        if self.of is None:
-            return runs
-        group = int(self.of[places[0]])
-        return runs[self.firsts[group] : self.firsts[group + 1]]
+    def packed(self, runs: Sequence[Array], places: Array, rows: Array | slice) -> bytes:
+        """Return rows of the matrices that bodies of one group have, which are at these places: block after block."""
+        if self.of is not None:
+            group = int(self.of[places[0]])
+            runs = runs[self.firsts[group] : self.firsts[group + 1]]
+        return runs[0][rows].tobytes() if len(runs) == 1 else b"".join([run[rows].tobytes() for run in runs])
 
     def blocks(self, runs: Sequence[Array], places: Array, rows: bool = False) -> Field:
         """Return matrices of bodies sorted by groups as they travel: as blocks, or as rows."""
@@ -600,15 +607,16 @@ class Groups:
 
     def matrices(self, field: Field, places: Array, what: str, finite: bool = False) -> list[Array]:
         """Return a field of bodies sorted by groups as matrices; RemoteProtocolError says what does not fit."""
+        if self.of is None:
+            (layout,), count = self.layouts, len(places)
+            fits = layout.fits(field, count)
+            return layout.matrices(field if fits else layout.checked(field, what, finite=finite, count=count), count)
         found: list[Array] = []
         parts = zip(self.parts(places), self.fields(field, places, what), strict=True)
         for (layout, _, span), given in parts:
             count = span.stop - span.start
             fitting = given if layout.fits(given, count) else layout.checked(given, what, finite=finite, count=count)
             for run in layout.matrices(fitting, count):
-                if self.of is None:
-                    found.append(run)
-                    continue
                 found.append(np.zeros((len(places), run.shape[1]), run.dtype))
                 found[-1][span] = run
         return found
@@ -621,7 +629,9 @@ def of_group(declarations: Iterable[Mapping[str, Any]], number: int) -> list[Map
 
 def blocks_of(runs: Sequence[Array], places: Array | None = None) -> Field:
     """Return matrices, one for each block, as they travel: of all bodies, or of those at some places."""
-    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
+    if places is None:
+        return [runs[0].tobytes()] if len(runs) == 1 else [run.tobytes() for run in runs]
+    return [run[places].tobytes() for run in runs]
 
 
 def writable_copy(value: Any) -> Any:

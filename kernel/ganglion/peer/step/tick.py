@@ -177,7 +177,8 @@ class Timelines:
 
     def living(self, environment: int) -> Array:
         """Return the places of living bodies among the rows of an environment, ascending."""
-        return np.flatnonzero(self.alive[self.rows[environment]])
+        found: Array = self.alive[self.rows[environment]].nonzero()[0]
+        return found
 
     # -- what an answer ends ------------------------------------------------------------------------------------------
     def begin(self, environment: int) -> None:
@@ -236,16 +237,17 @@ class Timelines:
         """
         self.step[rows] += 1
         self._made[rows] += 1
-        ended = rows[flags != 0] if flags.any() else rows[:0]
+        nobody = flags.tobytes().count(0) == len(flags)
+        ended, flags = (rows[:0], flags[:0]) if nobody else (rows[flags != 0], flags[flags != 0])
         self.alive[ended] = False
         if self.clocks[environment].end == "each":
-            over = self._take_each(environment, ended, flags[flags != 0], begun)
+            over = self._take_each(environment, ended, flags, begun)
             if spawned is not None:
                 self._spawn(environment, spawned)
             return over
         self.steps[environment] += 1
         self._steps_made[environment] += 1
-        over = self._take_all(environment, ended, flags[flags != 0], own, spawned is not None)
+        over = self._take_all(environment, ended, flags, own, spawned is not None)
         if spawned is not None and not over:
             self._spawn(environment, spawned)
         return over
@@ -280,9 +282,10 @@ class Timelines:
                     reason = BUDGET
             b = int(self.b[row])
             found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY, b=b))
-        self.episode[ended] += 1
-        self._begin(begun)
-        spent = not self.alive[self.static[environment]].any()
+        if found or len(begun):
+            self.episode[ended] += 1
+            self._begin(begun)
+        spent = 1 not in self.alive[self.static[environment]].tobytes()
         if spent and self.dynamic:  # the others have no budgets by which the phase could end
             found += self.close(environment, BUDGET)
         self.spent[environment] = spent
@@ -355,7 +358,7 @@ class Timelines:
 
     def open(self, environment: int) -> bool:
         """Say whether a body of an environment lives, or its episode goes on without any."""
-        return bool(self.alive[self.rows[environment]].any()) or self.steps[environment] > 0
+        return self.steps[environment] > 0 or 1 in self.alive[self.rows[environment]].tobytes()
 
     @property
     def finished(self) -> bool:

@@ -71,6 +71,8 @@ _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
 _ENDS = 1  # the second round of brains in a tick, in which they are told of ends
+_FLAGS, _WANTS = bytes(range(TRUNCATED + 1)), bytes(range(BY_CLOCK + 1))  # all that bytes of these may be
+_NONE = np.zeros(0, np.int64)
 _PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
 
 Runs = list[Array]
@@ -79,8 +81,8 @@ Sums = dict[str, list[Any]]
 """What bodies got in an episode, per agent: decisions, sum and count of their objectives."""
 
 
-def _joined(runs: Iterable[Array]) -> bytes:
-    return b"".join(run.tobytes() for run in runs)
+def _joined(runs: Runs) -> bytes:
+    return runs[0].tobytes() if len(runs) == 1 else b"".join([run.tobytes() for run in runs])
 
 
 class _Columns:
@@ -272,7 +274,9 @@ class _Agent:
 
     def check(self, places: Array, setpoints: Runs) -> None:
         """Compare what a program sets with what its bodies may set; OutOfActionSpaceError if that is not allowed."""
-        parts = zip(self._masks or (), self.sensors.parts(places), self.actuators.parts(places), strict=False)
+        if self._masks is None:
+            return
+        parts = zip(self._masks, self.sensors.parts(places), self.actuators.parts(places), strict=True)
         for masks, (_, seen, span), (_, moved, _) in parts:
             mine = places[span]
             names = [f"{self.actor.setup['bodies'][place][0]}/{self.actor.setup['bodies'][place][1]}" for place in mine]
@@ -643,7 +647,7 @@ class Ticks(Line):
         """Have agents decide; say whether episodes were lost with their muscles."""
         asked: list[Asked] = []
         for agent in self.agents:
-            mine = deciding[agent.among(deciding)]
+            mine = deciding if len(self.agents) == 1 else deciding[agent.among(deciding)]
             if len(mine) or agent.owed:
                 asked.append(self._asked(agent, agent.places_of(mine)))
         if self._sourced:
@@ -690,10 +694,11 @@ class Ticks(Line):
         places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
         earned = [run[places] for run in agent.earned]
-        if fresh.any():
+        if 1 in fresh.tobytes():
             for run in earned:
                 run[fresh] = 0
-        readings, applied = ([run[places] for run in runs] for runs in (agent.readings, agent.applied))
+        readings = [run[places] for run in agent.readings]
+        applied = [run[places] for run in agent.applied] if agent.applied else []
         if agent.ends:
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
@@ -743,7 +748,7 @@ class Ticks(Line):
         if lost:
             return
         done = (flags & FIRST) == 0
-        count = int(done.sum())
+        count = done.tobytes().count(1)
         objectives = answer.objective or []
         if len(objectives) != count:
             error = RemoteProtocolError(f"objective: expected {count} entries, found {len(objectives)}")
@@ -789,10 +794,10 @@ class Ticks(Line):
             agent.episode[places].astype("<i4").tobytes(),
             agent.number[places].astype("<i4").tobytes(),
             agent.tick[places].astype("<i4").tobytes(),
-            _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
-            _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
-            _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
-            _joined(run[span] for run in agent.rewards.own(earned, places)),
+            agent.sensors.packed(agent.seen, places, places),
+            agent.actuators.packed(agent.setpoints, places, places),
+            agent.actuators.packed(agent.proposed, places, places) if agent.proposed else None,
+            agent.rewards.packed(earned, places, span),
             values[span].tobytes(),
             (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
             noted[span] if any(noted[span]) else None,
@@ -964,9 +969,9 @@ class Ticks(Line):
             if world.shares or answer.group_rewards:
                 earned = self._share(world, answer, rows, earned)
             flags, own = _flags(answer, count)
-            begun, first = self._first(world, answer)
+            begun, first = (_NONE, []) if answer.first_rows is None else self._first(world, answer, answer.first_rows)
             born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
-            wants = _wants(answer, count)
+            wants = None if answer.wants is None else _wants(answer.wants, count)
             if answer.applied is not None:
                 setpoints = self._force(world, places, answer, count)
         except RemoteProtocolError as error:
@@ -992,7 +997,7 @@ class Ticks(Line):
             over = self._ask_conditions(world, rows, flags)
             effective = closed_flags(flags, rows, over)
         ended = (effective & (TERMINATED | TRUNCATED)) != 0
-        if ended.any():
+        if 1 in ended.tobytes():
             self._end(rows[ended], effective[ended], goes_on=bool(world.shares) and not over)
         if over and world.shares:
             self._credit(world)
@@ -1057,17 +1062,17 @@ class Ticks(Line):
         return applied
 
     def _matrices(self, world: _World, what: str, field: Field, count: int) -> Runs:
-        found = world.world.checks.field(what, field, "readings" if what == "sensors" else what, count)
-        layout = world.world.checks.layouts[what]
-        if not layout.fits(found, count):
-            raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
-        return layout.matrices(found, count)
+        checks = world.world.checks
+        layout = checks.layouts[what]
+        if checks.program or not layout.fits(field, count):
+            field = checks.field(what, field, "readings" if what == "sensors" else what, count)
+            if not layout.fits(field, count):
+                raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
+        return layout.matrices(field, count)
 
-    def _first(self, world: _World, answer: EnvironmentUpdated) -> tuple[Array, Runs]:
+    def _first(self, world: _World, answer: EnvironmentUpdated, rows: bytes) -> tuple[Array, Runs]:
         """Return which bodies began anew within the step, with their first readings."""
-        if answer.first_rows is None:
-            return np.zeros(0, np.int64), []
-        begun = np.frombuffer(answer.first_rows, ROW_NUMBER).astype(np.int64)
+        begun = np.frombuffer(rows, ROW_NUMBER).astype(np.int64)
         if not world.each or (len(begun) and int(begun.max()) >= world.count):
             kind = f"rows below {world.count}" if world.each else "none without episode_end: each"
             raise RemoteProtocolError(f"first_rows: expected {kind}, found {begun.tolist()!r:.60}")
@@ -1657,14 +1662,11 @@ def _shared(answer: EnvironmentUpdated, groups: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _wants(answer: EnvironmentUpdated, count: int) -> Array | None:
-    """Return what an environment says of the decisions of so many bodies before the next step; None: nothing."""
-    if answer.wants is None:
-        return None
-    wants = np.frombuffer(answer.wants, np.uint8)
-    if len(wants) != count or (count and int(wants.max()) > BY_CLOCK):
-        raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {answer.wants!r:.60}")
-    return wants
+def _wants(wants: bytes, count: int) -> Array:
+    """Return what an environment says of the decisions of so many bodies before the next step."""
+    if len(wants) != count or wants.translate(None, _WANTS):
+        raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {wants!r:.60}")
+    return np.frombuffer(wants, np.uint8)
 
 
 def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
@@ -1674,7 +1676,6 @@ def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
     own = TERMINATED * answer.terminated | TRUNCATED * answer.truncated
     if answer.flags is None:
         return np.full(count, own, np.uint8), own
-    flags = np.frombuffer(answer.flags, np.uint8)
-    if len(flags) != count or (len(flags) and int(flags.max()) > TRUNCATED):
+    if len(answer.flags) != count or answer.flags.translate(None, _FLAGS):
         raise RemoteProtocolError(f"flags: expected {count} bytes of at most {TRUNCATED}, found {answer.flags!r:.60}")
-    return flags, own
+    return np.frombuffer(answer.flags, np.uint8), own

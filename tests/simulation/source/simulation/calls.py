@@ -40,6 +40,20 @@ run_config:
   condition: {{name: vanilla}}
 """
 
+_BODIES = """
+uid: calls
+seed: 1
+version: "0.1"
+schedule:
+  - steps:
+      environments:
+        - {{environment: {{uid: world, name: cartpole}}, budget: {{steps: {steps}}}, episode_end: each}}
+      agents: [{{name: agent, brain: none, muscle: random}}]
+      bodies: {{num: 8}}
+      phase_config: {{mode: test}}
+      simulation: {{name: aeb}}
+"""
+
 
 class Calls:
     """Count calls by process and by function while it is the profile function of the interpreter.
@@ -89,7 +103,7 @@ class _Named(Simulation):
 
 def _counted(mode: str, steps: int, folder: Path) -> Counter[tuple[str, str, str]]:
     sensors = ", ".join(f"world.{i}" for i in range(10))
-    plan = read(_DOCUMENT.format(mode=mode, steps=steps, sensors=sensors))
+    plan = read((_BODIES if mode == "bodies" else _DOCUMENT).format(mode=mode, steps=steps, sensors=sensors))
     names: dict[Any, str] = {}
     calls = Calls(names)
     simulation = _Named(plan, names, folder)
@@ -107,7 +121,10 @@ def _counted(mode: str, steps: int, folder: Path) -> Counter[tuple[str, str, str
 
 
 def calls_per_step(mode: str, folder: Path, steps: int = 200) -> dict[tuple[str, str, str], float]:
-    """Return (role, file, function) -> calls per step: what a longer episode takes more than a shorter one."""
+    """Return (role, file, function) -> calls per step: what a longer episode takes more than a shorter one.
+
+    With `bodies` for a mode it is a test of eight bodies, whose muscle and environment take arrays.
+    """
     few, many = (_counted(mode, count, folder) for count in (50, 50 + steps))
     return {key: (many[key] - few[key]) / steps for key in many if many[key] != few[key]}
 
