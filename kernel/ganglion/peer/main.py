@@ -23,8 +23,8 @@ from ganglion.synced import write_synced
 from ganglion.wire.name import Role
 
 _FAILED = 1
-# Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
 _BEGUN = "stored"  # the file that says that the store had no run of this id when this one began
+# Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
 _GARBAGE_OBJECTS = 20_000
 
 
