@@ -36,6 +36,7 @@ from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
+BRAINS = "brains"  # the folder of a run that holds its models
 _ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
 _PASS = 0o111
 _NUMBERS_MAX = 1_000_000
@@ -98,7 +99,7 @@ class RunFolder:
             self.logs.mkdir(exist_ok=True)
             origin = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
             write_synced(self.path / ORIGIN, origin)
-            (self.path / "brains").mkdir(exist_ok=True)
+            (self.path / BRAINS).mkdir(exist_ok=True)
             (self.path / "document.yml").write_text(plan.document)
             (self.path / "resolved.yml").write_text(resolved(plan))
             manifest = self._manifest(plan, argv, store) | {"plan": hashlib.sha256(origin).hexdigest()}
@@ -117,7 +118,7 @@ class RunFolder:
 
     def open_ways(self) -> None:
         """Let the users of this run pass to their own files, and read no others."""
-        open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "journals", "users"))])
+        open_ways([self.path, self.logs, *(self.path / name for name in (BRAINS, "journals", "users"))])
 
     def give(self, process: Process) -> User | None:
         """Give a process that runs as another user the files that it writes; return the user."""
@@ -490,7 +491,7 @@ class Files:
     def model(self, path: str, sha256: Any) -> Iterator[tuple[str, str]]:
         """Check a file of a model by the path under which it was stored, also if the results were moved since."""
         parts = PurePosixPath(path).parts[-4:]  # brains/<phase>/<agent>/<file>
-        if len(parts) < 4 or parts[0] != "brains":
+        if len(parts) < 4 or parts[0] != BRAINS:
             yield path[:200], "its path leaves the folder of the run"
             return
         yield from self.file("/".join(parts), sha256)

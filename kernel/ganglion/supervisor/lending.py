@@ -11,7 +11,7 @@ from ganglion.errors import RemoteProtocolError, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_PIECE_BYTES
 from ganglion.run.plan import sources_of
 from ganglion.sdk.naming import file_name
-from ganglion.supervisor.folder import file_digest, open_regular
+from ganglion.supervisor.folder import BRAINS, file_digest, open_regular
 from ganglion.synced import sync
 from ganglion.wire.messages import Done, ModelAsked, ModelKept, ModelPiece
 from ganglion.wire.name import Role
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
     from ganglion.supervisor.supervisor import Supervisor
 
-BRAINS = "brains"  # the folder of a run that holds its models
 _FILES = "model*.npz"
 
 

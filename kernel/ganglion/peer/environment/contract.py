@@ -11,7 +11,7 @@ from typing import Any
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
-from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.step.layout import Array, Field, Layout
 from ganglion.peer.values import serialize
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
 from ganglion.sdk.flow import SimTime
@@ -162,28 +162,38 @@ class Declared:
     """
 
     def __init__(self, program: bool = True) -> None:
-        self.program = program
+        self._program = program
         self.layouts: dict[str, Layout] = {}
         self._time = SimTime(None, None)
 
     def declare(self, what: str, declarations: Sequence[Mapping[str, Any]]) -> None:
         """Take the declarations of its `sensors`, `actuators` (with their no-ops) or `rewards`."""
-        missing = what == "rewards" and not self.program  # those of a reward whose error was tolerated
+        missing = what == "rewards" and not self._program  # those of a reward whose error was tolerated
         layout = self.layouts[what] = declared_layout(declarations, what, missing)
-        for i, row in enumerate(declarations) if self.program else ():
+        for i, row in enumerate(declarations) if self._program else ():
             if "value" in row:
                 layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
     def field(self, what: str, field: Field, name: str, count: int = 1) -> Field:
         """Return values as our hosts would send them; RemoteProtocolError names the id whose value does not fit."""
         layout = self.layouts[what]
-        if not self.program and layout.fits(field, count):
+        if not self._program and layout.fits(field, count):
             return field
         return layout.checked(field, name, finite=what == "rewards", count=count)
 
+    def matrices(self, what: str, field: Field, count: int) -> list[Array]:
+        """Return values of so many bodies as matrices; RemoteProtocolError names the id whose value does not fit."""
+        layout = self.layouts[what]
+        if self._program or not layout.fits(field, count):
+            name = "readings" if what == "sensors" else what
+            field = layout.checked(field, name, finite=what == "rewards", count=count)
+            if not layout.fits(field, count):
+                raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
+        return layout.matrices(field, count)
+
     def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
         """Return readings and rewards of a step as our hosts would send them."""
-        own, layouts = not self.program, self.layouts
+        own, layouts = not self._program, self.layouts
         seen, earned = layouts["sensors"], layouts["rewards"]
         if not (own and seen.fits(readings)):
             readings = seen.checked(readings, "readings")

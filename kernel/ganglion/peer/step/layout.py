@@ -596,8 +596,6 @@ class Groups:
 
     def fields(self, field: Field, places: Array, what: str) -> list[Field]:
         """Return the field of each group out of one of bodies sorted by groups; RemoteProtocolError: it has not all."""
-        if self.of is None:
-            return [field]
         parts, blocks = self.parts(places), is_blocks(field) and (bool(field) or not len(places))
         expected = self.firsts[-1] if blocks else len(places)
         if len(field) != expected:

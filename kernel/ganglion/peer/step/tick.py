@@ -237,7 +237,7 @@ class Timelines:
         """
         self.step[rows] += 1
         self._made[rows] += 1
-        nobody = flags.tobytes().count(0) == len(flags)
+        nobody = flags.tobytes().count(0) == len(flags)  # `any` of an array passes through two functions of Python
         ended, flags = (rows[:0], flags[:0]) if nobody else (rows[flags != 0], flags[flags != 0])
         self.alive[ended] = False
         if self.clocks[environment].end == "each":

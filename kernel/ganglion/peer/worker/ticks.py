@@ -964,8 +964,8 @@ class Ticks(Line):
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
         try:
-            readings = self._matrices(world, "sensors", answer.readings, count)
-            earned = self._matrices(world, "rewards", answer.rewards, count)
+            readings = told.checks.matrices("sensors", answer.readings, count)
+            earned = told.checks.matrices("rewards", answer.rewards, count)
             if world.shares or answer.group_rewards:
                 earned = self._share(world, answer, rows, earned)
             flags, own = _flags(answer, count)
@@ -1061,22 +1061,13 @@ class Ticks(Line):
             agent.versioned = all(version >= 0 for _, version in told)
         return applied
 
-    def _matrices(self, world: _World, what: str, field: Field, count: int) -> Runs:
-        checks = world.world.checks
-        layout = checks.layouts[what]
-        if checks.program or not layout.fits(field, count):
-            field = checks.field(what, field, "readings" if what == "sensors" else what, count)
-            if not layout.fits(field, count):
-                raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
-        return layout.matrices(field, count)
-
     def _first(self, world: _World, answer: EnvironmentUpdated, rows: bytes) -> tuple[Array, Runs]:
         """Return which bodies began anew within the step, with their first readings."""
         begun = np.frombuffer(rows, ROW_NUMBER).astype(np.int64)
         if not world.each or (len(begun) and int(begun.max()) >= world.count):
             kind = f"rows below {world.count}" if world.each else "none without episode_end: each"
             raise RemoteProtocolError(f"first_rows: expected {kind}, found {begun.tolist()!r:.60}")
-        return begun, self._matrices(world, "sensors", answer.first_readings or [], len(begun))
+        return begun, world.world.checks.matrices("sensors", answer.first_readings or [], len(begun))
 
     def _began(self, world: _World, readings: Runs, seats: Array | None = None) -> None:
         """Take the first readings of bodies that begin an episode, of all if None."""
@@ -1123,7 +1114,7 @@ class Ticks(Line):
                 raise RemoteProtocolError(f"spawned: {where}: expected a number above {pair['used']}")
             pair["used"] = one[1]
         seats, numbers = np.array(answer.spawned).T
-        readings = self._matrices(world, "sensors", answer.spawned_readings or [], len(seats))
+        readings = world.world.checks.matrices("sensors", answer.spawned_readings or [], len(seats))
         order = np.argsort(seats)
         return _Born(seats[order], numbers[order], [run[order] for run in readings])
 
