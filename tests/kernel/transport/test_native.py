@@ -186,6 +186,7 @@ def test_who_reads_no_answers_asks_no_more(native: Any, station: Any) -> None:
     observer = native.join(Role.OPERATOR, None)
     for worker in range(20):  # each is a row of the answers, which are large so that few of them fill a queue
         native.join(Role.ENVIRONMENT, worker)
+    station.stop_time()  # none of these answers a BEAT
     link = station.exchange.broker.joined[observer.name]
     count = 2_000
     observer.link._socket.settimeout(WAIT_S)
