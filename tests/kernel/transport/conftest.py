@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,9 +128,15 @@ class Station:
         """Return the time of the broker."""
         return (time.monotonic() if self._still_s is None else self._still_s) + self._offset_s
 
-    def stop_time(self) -> None:
+    @contextmanager
+    def time_stopped(self) -> Iterator[None]:
         """Let the broker's time stand: nobody is silent, however long a busy machine takes."""
-        self._still_s = time.monotonic()
+        self._still_s = began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._offset_s -= time.monotonic() - began_s
+            self._still_s = None
 
     async def _serve(self, folder: Path) -> None:
         self.loop = asyncio.get_running_loop()

@@ -186,23 +186,23 @@ def test_who_reads_no_answers_asks_no_more(native: Any, station: Any) -> None:
     observer = native.join(Role.OPERATOR, None)
     for worker in range(20):  # each is a row of the answers, which are large so that few of them fill a queue
         native.join(Role.ENVIRONMENT, worker)
-    station.stop_time()  # none of these answers a BEAT
-    link = station.exchange.broker.joined[observer.name]
-    count = 2_000
-    observer.link._socket.settimeout(WAIT_S)
-    calls = kernel_calls(count, "kernel.peers")
-    sending = threading.Thread(target=observer.link._socket.sendall, args=(calls,))
-    sending.start()
-    until(station, lambda: link.sink._pauses)
-    waiting_bytes = station.call(lambda: link.queued_bytes)
-    serials: list[int] = []
-    while len(serials) < count:
-        frames = observer.link.receive(WAIT_S)
-        assert frames is not None
-        head = decode(frames).head
-        if head.verb is not Verb.BEAT:  # an answer would get between the questions
-            serials.append(head.serial)
-    sending.join(WAIT_S)
+    with station.time_stopped():  # none of these answers a BEAT
+        link = station.exchange.broker.joined[observer.name]
+        count = 2_000
+        observer.link._socket.settimeout(WAIT_S)
+        calls = kernel_calls(count, "kernel.peers")
+        sending = threading.Thread(target=observer.link._socket.sendall, args=(calls,))
+        sending.start()
+        until(station, lambda: link.sink._pauses)
+        waiting_bytes = station.call(lambda: link.queued_bytes)
+        serials: list[int] = []
+        while len(serials) < count:
+            frames = observer.link.receive(WAIT_S)
+            assert frames is not None
+            head = decode(frames).head
+            if head.verb is not Verb.BEAT:  # an answer would get between the questions
+                serials.append(head.serial)
+        sending.join(WAIT_S)
 
     assert QUEUE_MARK_BYTES // 2 < waiting_bytes < 3 * QUEUE_MARK_BYTES
     assert list(range(count)) == serials
