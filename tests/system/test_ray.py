@@ -167,10 +167,8 @@ def test_drawn_kills_over_ray_change_no_result(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
 ) -> None:
     """Twenty processes, drawn one after another, relays too, are killed: the digest is that of one machine."""
-    text = (DOCUMENT % 200).replace(
-        "worker: 2, ", "worker: 2, recovery: {restarts: {max: 20, within_s: 1, poison: 20}}, "
-    )
-    (tmp_path / "farm.yml").write_text(text)
+    often = "recovery: {restarts: {max: 20, within_s: 1, poison: 20}}\n"
+    (tmp_path / "farm.yml").write_text(DOCUMENT % 200 + often)
     (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=400.0).returncode
     running = Command(tmp_path, "run", "farm.yml", *RAY, more=cluster[0], span_s=900.0)

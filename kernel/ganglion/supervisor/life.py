@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
+from ganglion.errors import UsageError
 from ganglion.limits import (
     EXIT_DIFFERS,
     LEAVE_ASK_S,
     LEAVE_KILL_S,
     LEAVE_TERMINATE_S,
+    NODE_LOSS_S,
     RESTART_DELAYS_S,
     RESTARTS_PER_NAME,
     RESTARTS_PER_RUN,
     RESTARTS_WITHIN_S,
 )
+
+REFUSED = UsageError.exit_status  # of a process that cannot carry out what it was told
 
 
 class State(Enum):
@@ -214,7 +219,8 @@ class Death:
             return Verdict.NOTE
         # A first process that ended by itself before it joined does so again, unless there was no broker to join.
         refused = not self.joined and self.incarnation == 1 and refuses_to_start(self.code, self.ours)
-        if not (self.current and self.mended) or (refused and not self.disturbed):
+        refused = (refused and not self.disturbed) or (self.ours and not self.joined and self.code == REFUSED)
+        if not (self.current and self.mended) or refused:
             return Verdict.LOST
         return Verdict.REWIND if self.code == EXIT_DIFFERS and self.incarnation > 1 else Verdict.RESTART
 
@@ -230,12 +236,16 @@ class Restarts:
     def __init__(self) -> None:
         self._restarted_s: dict[str, deque[float]] = {}
         self._all = 0
+        self._nodes_s: dict[str, float] = {}  # when a loss on a node was counted last
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
-        self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
+        self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S, at: str = ""
     ) -> float | None:
-        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
+        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all.
+
+        What is lost at once on a launcher's node, `at`, is one loss of all.
+        """
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()
@@ -243,7 +253,9 @@ class Restarts:
             return None
         delay_s = RESTART_DELAYS_S[min(len(moments_s), len(RESTART_DELAYS_S) - 1)]
         moments_s.append(now_s)
-        self._all += 1
+        if not at or now_s - self._nodes_s.get(at, -math.inf) > NODE_LOSS_S:
+            self._all += 1
+            self._nodes_s[at] = now_s
         return delay_s
 
     def died(self, name: str, place: Hashable) -> int:
