@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum
 
 from ganglion.limits import (
@@ -21,16 +20,16 @@ from ganglion.limits import (
 
 
 class State(Enum):
-    """Say how far a process has come."""
+    """Say how far a process has come; whoever enters one of the last four does what stands beside it."""
 
     PLANNED = "planned"
     STARTING = "starting"
     CANCELLED = "cancelled"  # no longer wanted, but whether it was started is not known yet
     RUNNING = "running"
-    LEAVING = "leaving"  # asked to leave
-    TERMINATED = "terminated"  # SIGTERM was sent
-    KILLED = "killed"  # SIGKILL was sent
-    GONE = "gone"
+    LEAVING = "leaving"  # ask it to leave
+    TERMINATED = "terminated"  # send SIGTERM to the process group
+    KILLED = "killed"  # send SIGKILL to the process group
+    GONE = "gone"  # report that the life is over: read `code`, `lost` and `reason`
 
 
 class Event(Enum):
@@ -46,49 +45,31 @@ class Event(Enum):
     EXITED = "exited"
 
 
-class Effect(Enum):
-    """Say what the supervisor has to do."""
-
-    ASK = "ask"
-    TERMINATE = "terminate"  # SIGTERM to the process group
-    KILL = "kill"  # SIGKILL to the process group
-    REPORT = "report"  # the life is over: read `code`, `lost` and `reason`
-
-
-Row = dict[Event, tuple[State, tuple[Effect, ...]]]
-
 _UNWANTED = (Event.LEAVE, Event.END, Event.KILL)
-_END: Row = {
-    Event.END: (State.TERMINATED, (Effect.TERMINATE,)),
-    Event.KILL: (State.KILLED, (Effect.KILL,)),
-    Event.EXITED: (State.GONE, (Effect.REPORT,)),
-}
-TRANSITIONS: dict[State, Row] = {
-    State.PLANNED: {Event.START: (State.STARTING, ()), **dict.fromkeys(_UNWANTED, (State.GONE, (Effect.REPORT,)))},
+_ENDED = {Event.EXITED: State.GONE}
+_END = {Event.END: State.TERMINATED, Event.KILL: State.KILLED, **_ENDED}
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.PLANNED: {Event.START: State.STARTING, **dict.fromkeys(_UNWANTED, State.GONE)},
     State.STARTING: {
-        Event.STARTED: (State.RUNNING, ()),
-        Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
+        Event.STARTED: State.RUNNING,
+        Event.FAILED: State.GONE,
+        **dict.fromkeys(_UNWANTED, State.CANCELLED),
     },
     State.CANCELLED: {
-        Event.STARTED: (State.KILLED, (Effect.KILL,)),
-        Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
+        Event.STARTED: State.KILLED,
+        Event.FAILED: State.GONE,
+        **dict.fromkeys(_UNWANTED, State.CANCELLED),
     },
-    State.RUNNING: {**_END, Event.LEAVE: (State.LEAVING, (Effect.ASK,))},
-    State.LEAVING: {**_END, Event.LEAVE: (State.LEAVING, ()), Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,))},
+    State.RUNNING: {**_END, Event.LEAVE: State.LEAVING},
+    State.LEAVING: {**_END, Event.LEAVE: State.LEAVING, Event.DEADLINE: State.TERMINATED},
     State.TERMINATED: {
         **_END,
-        Event.LEAVE: (State.TERMINATED, ()),
-        Event.END: (State.TERMINATED, ()),
-        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
+        Event.LEAVE: State.TERMINATED,
+        Event.END: State.TERMINATED,
+        Event.DEADLINE: State.KILLED,
     },
-    State.KILLED: {
-        **_END,
-        **dict.fromkeys(_UNWANTED, (State.KILLED, ())),
-        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
-    },
-    State.GONE: dict.fromkeys(_UNWANTED, (State.GONE, ())),
+    State.KILLED: {**_ENDED, **dict.fromkeys(_UNWANTED, State.KILLED), Event.DEADLINE: State.KILLED},
+    State.GONE: dict.fromkeys(_UNWANTED, State.GONE),
 }
 """What is no cell cannot happen: it is a mistake of the supervisor."""
 
@@ -114,7 +95,8 @@ def exit_text(code: int | None) -> str:
 class Child:
     """Decide what is done with one process; never act.
 
-    After `receive` and `tick` the caller carries out the effects in order, and calls `tick` again at `deadline_s`.
+    After `receive` and `tick` the caller does what the state asks for that they return, and calls `tick` again at
+    `deadline_s`.
     """
 
     def __init__(self, name: str) -> None:
@@ -128,26 +110,30 @@ class Child:
 
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None, why: str = ""
-    ) -> tuple[Effect, ...]:
-        """Take in an event and return the effects; `patience_s` replaces the usual time in the new state."""
+    ) -> State | None:
+        """Take in an event; return the state that was entered, None if there is nothing to do.
+
+        `patience_s` replaces the usual time in it. One that is killed in vain is killed again.
+        """
         former = self.state
         row = TRANSITIONS[former]
         assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
-        self.state, effects = row[event]
+        self.state = row[event]
         self.started |= event is Event.STARTED
         if event in (Event.EXITED, Event.FAILED):
             self.code, self.why = code, self.why or why
             crashed = code is not None and code < 0 and -code not in _SENT.get(former, ()) and not self.why
             self.lost = crashed or former in (State.STARTING, State.RUNNING)
-        if self.state is not former or event is Event.DEADLINE:
-            usual_s = _PATIENCE_S.get(self.state)
-            self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
-        return effects
+        if self.state is former and event is not Event.DEADLINE:
+            return None
+        usual_s = _PATIENCE_S.get(self.state)
+        self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
+        return self.state
 
-    def tick(self, now_s: float) -> tuple[Effect, ...]:
-        """Look at the clock; return the effects of a deadline that has passed."""
+    def tick(self, now_s: float) -> State | None:
+        """Look at the clock; return the state that was entered since a deadline has passed."""
         if self.deadline_s is None or now_s < self.deadline_s:
-            return ()
+            return None
         return self.receive(Event.DEADLINE, now_s)
 
     @property
@@ -184,44 +170,35 @@ class Verdict(Enum):
     LOST = "lost"  # no successor can replace it
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
-    """Hold what is known when the end of a process is judged.
+def judge(
+    *,
+    lost: bool,
+    code: int | None,
+    over: bool,
+    dismissed: bool,
+    replaced: bool,
+    joined: bool,
+    incarnation: int,
+    ours: bool,
+    disturbed: bool,
+) -> Verdict:
+    """Return what the end of a process means for its run, which may be `over`.
 
-    `over` is its run. `dismissed` says that its end was wanted, `current` that its name has no other process, `mended`
-    that losses of its kind are made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs
-    a program of ours; `disturbed` that there was no broker for a moment while it lived.
+    `dismissed` says that its end was wanted, `replaced` that its name has no other process and losses of its kind are
+    made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs a program of ours;
+    `disturbed` that there was no broker for a moment while it lived.
     """
-
-    lost: bool
-    code: int | None
-    over: bool
-    dismissed: bool
-    current: bool
-    mended: bool
-    joined: bool
-    incarnation: int
-    ours: bool
-    disturbed: bool
-
-    def judge(self) -> Verdict:
-        """Return what follows."""
-        if not self.lost or (self.over and self.code == 0):
-            return Verdict.WANTED
-        if self.over:
-            return Verdict.LOST
-        if self.dismissed:
-            return Verdict.NOTE
-        # A first process that ended by itself before it joined does so again, unless there was no broker to join.
-        refused = not self.joined and self.incarnation == 1 and refuses_to_start(self.code, self.ours)
-        if not (self.current and self.mended) or (refused and not self.disturbed):
-            return Verdict.LOST
-        return Verdict.REWIND if self.code == EXIT_DIFFERS and self.incarnation > 1 else Verdict.RESTART
-
-
-def refuses_to_start(code: int | None, ours: bool) -> bool:
-    """Say whether a process that never joined ended by itself, so that a successor would, too."""
-    return (code or 0) > 0 or (code in (None, 0) and not ours)
+    if not lost or (over and code == 0):
+        return Verdict.WANTED
+    if over:
+        return Verdict.LOST
+    if dismissed:
+        return Verdict.NOTE
+    # A first process that ended by itself before it joined does so again, unless there was no broker to join.
+    refuses = (code or 0) > 0 or (code in (None, 0) and not ours)
+    if not replaced or (refuses and not joined and incarnation == 1 and not disturbed):
+        return Verdict.LOST
+    return Verdict.REWIND if code == EXIT_DIFFERS and incarnation > 1 else Verdict.RESTART
 
 
 class Restarts:

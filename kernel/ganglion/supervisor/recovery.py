@@ -16,7 +16,7 @@ from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
 from ganglion.supervisor.launch.process import look_on, within
 from ganglion.supervisor.launch.system import liveness
-from ganglion.supervisor.life import Death, State, Verdict
+from ganglion.supervisor.life import State, Verdict, judge
 from ganglion.supervisor.resume import journal_age_s, journal_place, journal_position, rewind
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Admit, Done, Failure, Incident, Lost, Overdue, Withdraw
@@ -151,18 +151,18 @@ class Restarter:
                 asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
 
     def _judge(self, run: Run, member: Member) -> Verdict:
-        return Death(
-            member.child.lost,
-            member.child.code,
-            run.over.is_set(),
-            member.dismissed,
-            run.members.get(member.name) is member,
-            mended(run.plan.phases[run.phase], member.place),
-            member.here.is_set(),
-            member.incarnation,
-            member.place.program is None,
-            self._supervisor.disturbed_since(member.since_s),
-        ).judge()
+        current = run.members.get(member.name) is member
+        return judge(
+            lost=member.child.lost,
+            code=member.child.code,
+            over=run.over.is_set(),
+            dismissed=member.dismissed,
+            replaced=current and mended(run.plan.phases[run.phase], member.place),
+            joined=member.here.is_set(),
+            incarnation=member.incarnation,
+            ours=member.place.program is None,
+            disturbed=self._supervisor.disturbed_since(member.since_s),
+        )
 
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""

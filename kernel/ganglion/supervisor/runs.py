@@ -39,7 +39,7 @@ from ganglion.supervisor.event import (
 from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
-from ganglion.supervisor.life import Child, Effect, Event, Restarts, State
+from ganglion.supervisor.life import Child, Event, Restarts, State
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
@@ -158,21 +158,20 @@ class Member:
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
         """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
-        self._carry_out(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
+        self._enter(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
 
-    def _carry_out(self, effects: tuple[Effect, ...]) -> None:
-        for effect in effects:
-            if effect is Effect.ASK:
-                self.asked = True
-                self.ask(self)
-            elif effect is Effect.REPORT:
-                self.gone.set()
-                self.ended(self)
-            elif self.process is not None:
-                self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
+    def _enter(self, state: State | None) -> None:
+        if state is State.LEAVING:
+            self.asked = True
+            self.ask(self)
+        elif state is State.GONE:
+            self.gone.set()
+            self.ended(self)
+        elif state in (State.TERMINATED, State.KILLED) and self.process is not None:
+            self.process.signal(signal.SIGTERM if state is State.TERMINATED else signal.SIGKILL)
         if self.child.deadline_s is not None:
             loop = asyncio.get_running_loop()
-            loop.call_at(self.child.deadline_s + 0.001, lambda: self._carry_out(self.child.tick(loop.time())))
+            loop.call_at(self.child.deadline_s + 0.001, lambda: self._enter(self.child.tick(loop.time())))
 
     # -- words --------------------------------------------------------------------------------------------------------
     @property
