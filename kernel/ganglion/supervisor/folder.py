@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -26,14 +26,15 @@ import msgpack
 import ganglion
 from ganglion import registry
 from ganglion.document import resolved
-from ganglion.errors import LaunchError, StoreError, UsageError
+from ganglion.errors import LaunchError, RemoteProtocolError, StoreError, UsageError
 from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
 from ganglion.supervisor.launch.system import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
-from ganglion.wire.messages import PROTOCOL_VERSION
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Message
 from ganglion.wire.name import Role
 
 BRAINS = "brains"  # the folder of a run that holds its models
@@ -233,8 +234,7 @@ PROCESS_TABLE = "state.json"
 """The file, below the folder of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incarnation:
+class Incarnation(Message):
     """Hold the newest incarnation of a name and its process, None before it was started.
 
     `started` is the process's start time: the number of a process that has ended is given again.
@@ -245,17 +245,7 @@ class Incarnation:
     started: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """Hold how a run has ended, for its manifest: status, reason, heads of its chains if it has a store."""
-
-    status: str
-    reason: str
-    heads: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessTable:
+class ProcessTable(Message):
     """Hold the process table of a run: its present phase, whether its governor has begun, each name.
 
     `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
@@ -269,9 +259,9 @@ class ProcessTable:
     phase: int = 0
     begun: bool = False
     stopping: bool = False
-    lives: Mapping[str, Incarnation] = field(default_factory=dict)
-    signals: Sequence[tuple[int, str]] = ()
-    ended: End | None = None
+    lives: dict[str, Incarnation] = field(default_factory=dict)
+    signals: list[list[Any]] = field(default_factory=list)
+    ended: Ended | None = None
 
 
 def boot_id() -> str:
@@ -306,15 +296,10 @@ def read_process_table(folder: Path) -> ProcessTable | None:
     """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
     path = folder / PROCESS_TABLE
     try:
-        tree = json.loads(path.read_bytes())
-        tree["supervisor"] = Incarnation(**tree["supervisor"])
-        tree["lives"] = {name: Incarnation(**life) for name, life in tree["lives"].items()}
-        tree["signals"] = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
-        tree["ended"] = None if tree.get("ended") is None else End(**tree["ended"])
-        return ProcessTable(**tree)
+        return codec_of(ProcessTable).from_map(json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, RemoteProtocolError) as error:
         raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
 
 

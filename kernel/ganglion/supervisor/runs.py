@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
-from ganglion.supervisor.connection import Connection, write_private
+from ganglion.supervisor.connection import write_private
 from ganglion.supervisor.event import (
     EPISODE_ENDED,
     EXCUSED,
@@ -36,7 +36,7 @@ from ganglion.supervisor.event import (
     WAITING,
     WARNING,
 )
-from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
+from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
 from ganglion.supervisor.life import Child, Event, Restarts, State
@@ -49,6 +49,7 @@ from ganglion.wire.parcel import plan_bytes
 
 if TYPE_CHECKING:
     from ganglion.supervisor.resume import Checkpointer, RecoveryPlan
+    from ganglion.supervisor.supervisor import Supervisor
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -212,28 +213,7 @@ async def wait_gone(members: Sequence[Member], span_s: float) -> None:
 STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages, launchers.
-
-    Governor and store write into the folder of the run, and are started by `local`; all others by `launcher`. `remote`
-    is their way to the broker where they live on other machines.
-    """
-
-    connection: Connection
-    remote: Connection | None
-    folder: Path
-    results: Path
-    allow: Sequence[str]
-    local: Launcher
-    launcher: Launcher
-
-    def launcher_of(self, place: Place) -> Launcher:
-        """Return what starts the process of a place."""
-        return self.local if place.role in STORED else self.launcher
-
-
-async def start(home: Home, run: Run, member: Member) -> None:
+async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
     """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
@@ -245,8 +225,8 @@ async def start(home: Home, run: Run, member: Member) -> None:
     process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
     begun_s = time.monotonic()
     try:
-        spec = spec_of(home, run, member)
-        member.process = await process.start(home.launcher_of(member.place), spec)
+        spec = spec_of(supervisor, run, member)
+        member.process = await process.start(supervisor.launcher_of(member.place), spec)
     except (LaunchError, OSError) as error:
         member.receive(Event.FAILED, why=str(error))
         return
@@ -255,42 +235,42 @@ async def start(home: Home, run: Run, member: Member) -> None:
     member.receive(Event.STARTED)
 
 
-def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
+def spec_of(supervisor: Supervisor, run: Run, member: Member) -> LaunchSpec:
     """Return what a launcher is to start for a member; files that it needs are made, and given to its user."""
     place, program = member.place, member.place.program
     user = run.folder.give(place)
-    variables = variables_of(home, run, member)
+    variables = variables_of(supervisor, run, member)
     more: dict[str, Any] = {"role": place.role.value, "worker": place.worker, "user": place.run_as, "mask": run.mask}
     if member.keys is not None:
-        more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(home, member), "GANGLION_SERVER_KEY": ""}
+        more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(supervisor, member), "GANGLION_SERVER_KEY": ""}
     if program is None:
-        return LaunchSpec(log_name(place), variables, node=_on_node(home, run, member), **more)
-    argv = argv_of(home, run, member, variables, user)
+        return LaunchSpec(log_name(place), variables, node=_on_node(supervisor, run, member), **more)
+    argv = argv_of(supervisor, run, member, variables, user)
     cwd = str(Path(run.plan.folder or ".", program.cwd or ""))
     return LaunchSpec(member.label, {**variables, **program.variables}, argv, cwd=cwd, **more)
 
 
-def _on_node(home: Home, run: Run, member: Member) -> dict[str, str]:
+def _on_node(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
     """Return what a process keeps in a folder of its node, by the variables that name it; nothing if it sees ours."""
-    if home.launcher_of(member.place).shares_files:
+    if supervisor.launcher_of(member.place).shares_files:
         return {}
     journal = {"GANGLION_JOURNAL": f"{run.id}/journals/{log_name(member.place)}.journal"} if member.far else {}
     return {"GANGLION_NODE": run.id, **journal}
 
 
-def _endpoint_here(home: Home, member: Member) -> str:
+def _endpoint_here(supervisor: Supervisor, member: Member) -> str:
     """Return the way to the broker on this machine; one that cannot open the socket file has the port."""
     place = member.place
-    outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
-    return home.connection.tcp or home.connection.endpoint if outside else home.connection.endpoint
+    outside = place.program is not None or place.run_as is not None or not supervisor.launcher_of(place).shares_files
+    return supervisor.connection.tcp or supervisor.connection.endpoint if outside else supervisor.connection.endpoint
 
 
-def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
+def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
     """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    endpoint, keys = _endpoint_here(home, member), dict[str, str]()
-    if member.keys is not None and home.remote is not None:
-        endpoint, server = home.remote.endpoint, home.remote.curve["server_key"]
+    endpoint, keys = _endpoint_here(supervisor, member), dict[str, str]()
+    if member.keys is not None and supervisor.remote is not None:
+        endpoint, server = supervisor.remote.endpoint, supervisor.remote.curve["server_key"]
         keys = ClientKeys(server, member.keys.public, member.keys.secret).variables()
     variables = {
         **keys,
@@ -304,7 +284,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     if foreign:
         return variables
     if member.place.role in STORED:  # no other process needs to know where rows and models of all runs are
-        variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
+        variables |= {"GANGLION_RESULTS": str(supervisor.settings.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
@@ -316,19 +296,21 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {} if run.kept is None else {"GANGLION_KEEP": str(run.kept)}
         span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
         variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
-    near = home.launcher_of(member.place).shares_files
+    near = supervisor.launcher_of(member.place).shares_files
     if member.hears:
         variables["GANGLION_HEARS"] = "1"
     if member.keys is not None or not near:
         variables |= SINGLE_THREAD  # as those of the warm parent have it
     return variables | {
         "GANGLION_FOLDER": run.plan.folder,
-        "GANGLION_ALLOW": ",".join([*run.plan.allow, *home.allow]),
+        "GANGLION_ALLOW": ",".join([*run.plan.allow, *supervisor.settings.allow]),
         "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()) if near else "-",
     }
 
 
-def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], user: User | None) -> list[str]:
+def argv_of(
+    supervisor: Supervisor, run: Run, member: Member, variables: Mapping[str, str], user: User | None
+) -> list[str]:
     """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
     program = member.place.program
     argv = (program.command if program is not None else None) or []
@@ -338,7 +320,8 @@ def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], 
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
     name = f"{log_name(member.place)}.json"
-    folder = home.folder if home.remote is None else run.folder.logs  # a private one that is seen where it lives
+    # A private one that is seen where the program lives.
+    folder = run.folder.logs if supervisor.launcher.address or supervisor.folder is None else supervisor.folder
     path = folder / name if user is None else (run.folder.own(user) / name).resolve()
     write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
     if user is not None:
@@ -487,9 +470,9 @@ class Run:
         begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        word, us = self.ended, incarnation_of(0, os.getpid())
-        ended = None if word is None else End(word.status, word.reason, word.heads)
-        return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
+        us, signals = incarnation_of(0, os.getpid()), [[*one] for one in self.signals]
+        ended = None if self.ended is None else replace(self.ended, failure=None)  # which may hold what JSON has not
+        return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, signals, ended)
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; later ones change nothing."""

@@ -28,18 +28,17 @@ from ganglion.supervisor.connection import REMOTE, Access, Connection, connectio
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import CHECK, Local
-from ganglion.supervisor.launch.process import Process, within
+from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
 from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
 from ganglion.supervisor.placement import AUTO, Placer
-from ganglion.supervisor.recovery import Restarter, Watchdog
+from ganglion.supervisor.recovery import Restarter, watch
 from ganglion.supervisor.relays import Relays
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,
     STORED,
-    Home,
     Member,
     Outcome,
     Run,
@@ -121,7 +120,7 @@ class Supervisor:
     ) -> None:
         self.settings = settings
         self.runs: dict[str, Run] = {}
-        self.connection: Connection | None = None
+        self.connection: Connection  # from `open` on
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
         self.remote: Connection | None = None  # as processes on other machines see it
@@ -133,10 +132,10 @@ class Supervisor:
         self.local.logs = settings.logs
         self.launcher = launcher or self.local
         self._hub: Hub | None = None
-        self._folder: Path | None = None
+        self.folder: Path | None = None  # a private one, from `open` on
         self._checking: tuple[Plan, asyncio.Future[list[dict[str, Any]]]] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.watchdog = Watchdog(self)
+        self._looking: asyncio.Task[None] | None = None
         self.restarter = Restarter(self)
         self.placer = Placer(self, settings.cpus)
         self.relays = Relays(self)
@@ -165,25 +164,24 @@ class Supervisor:
             if self.launcher.address and not remote:
                 remote, self.access = [f"tcp://{self.launcher.address}:0"], Access(remote=True)
             self._hub = Hub(self.local, self.access, self.restarter, self.bus, log)
-            self._folder, endpoint = endpoint_folder(name)
+            self.folder, endpoint = endpoint_folder(name)
             if first is not None:
                 self._checking = first, asyncio.ensure_future(self._check(first))
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
             raise
-        self.watchdog.start()
-        assert self.connection is not None
+        self._looking = asyncio.create_task(look_on(lambda now_s: watch(self, now_s)))
         return self.connection
 
     def _write_connection(self, answer: dict[str, list[str]]) -> None:
-        assert self._folder is not None
+        assert self.folder is not None
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
         place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
         self.connection = self.access.local(place)
-        self.connection_file = connection_path(self._folder, self.settings.results, run)
+        self.connection_file = connection_path(self.folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
             self.remote = self.access.remote(place, endpoint)
@@ -193,7 +191,8 @@ class Supervisor:
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
-        self.watchdog.stop()
+        if self._looking is not None:
+            self._looking.cancel()
         if self._checking is not None:  # the answer is no longer needed
             self._checking[1].cancel()
             await asyncio.wait([self._checking[1]])
@@ -207,8 +206,8 @@ class Supervisor:
         found += await self.local.close()
         for file in filter(None, (self.connection_file, self.remote_file)):
             file.unlink(missing_ok=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
         return found
 
     # -- a run --------------------------------------------------------------------------------------------------------
@@ -221,12 +220,12 @@ class Supervisor:
         return await self._check(plan)
 
     async def _check(self, plan: Plan) -> list[dict[str, Any]]:
-        assert self._folder is not None, "open() comes first"
+        assert self.folder is not None, "open() comes first"
         self.local.prepare(registry.shared_imports(plan))
         users = await self._check_users(plan)
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         # One folder for each check: runs that begin at the same time are checked at the same time.
-        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
+        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self.folder))
         asked, found = folder / "plan", folder / "faults"
         process = Process("check", None, lambda process: None)
         try:
@@ -271,7 +270,7 @@ class Supervisor:
         """Carry out a run that is known."""
         plan, folder, store = run.plan, run.folder, run.store
         run.queued, run.started_s = False, time.monotonic()
-        run.checkpointer = Checkpointer(run, self._quiesced, lambda text: self.tell(run, event.WARNING, {"text": text}))
+        run.checkpointer = Checkpointer(self, run)
         try:
             await asyncio.to_thread(check_plan, folder.run, plan)
             users = await self._check_users(plan)
@@ -391,13 +390,7 @@ class Supervisor:
         await self.note(run)
         await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
-        assert self.connection is not None
-        assert self._folder is not None
-        settings = self.settings
-        remote = self.remote if self.launcher.address else None
-        home = Home(self.connection, remote, self._folder, settings.results, settings.allow, self.local, self.launcher)
-        ours = [member for member in members if not member.place.attached]
-        starts = asyncio.gather(*(start(home, run, member) for member in ours))
+        starts = asyncio.gather(*(start(self, run, member) for member in members if not member.place.attached))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
         self.spawn(self.note(run, must=False))
 
@@ -414,8 +407,12 @@ class Supervisor:
                     raise LaunchError(text) from error
                 self.tell(run, event.WARNING, {"text": text})
 
+    def launcher_of(self, place: Place) -> Launcher:
+        """Return what starts the process of a place: governor and store write into the folder of the run."""
+        return self.local if place.role in STORED else self.launcher
+
     @contextlib.contextmanager
-    def _quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
+    def quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
         """Stop processes for a short time, each by its launcher; say whether all are stopped."""
         groups: dict[Launcher, list[Launched]] = {}
         for process in processes:
