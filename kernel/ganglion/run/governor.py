@@ -32,25 +32,7 @@ from ganglion.run.model import Inheritance
 from ganglion.run.plan import PhasePlan, Plan, Process, conditions_of, processes_of
 from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import (
-    Boundary,
-    BrainEvaluated,
-    ControllerReady,
-    ControllerShutdown,
-    Done,
-    EpisodeEnded,
-    Failure,
-    FlowSignal,
-    Go,
-    Incident,
-    Need,
-    Nothing,
-    Rebuild,
-    Rebuilt,
-    Signalled,
-    Stands,
-    WorkerFailed,
-)
+from ganglion.wire import messages
 from ganglion.wire.name import Role, label, peer_name
 
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
@@ -93,7 +75,7 @@ class Governor(Stateful):
         self._open: set[tuple[Any, ...]] = set()
         self._stepped = False
         self._faulty = False  # whether the document asks for what is not there
-        self._failure: tuple[Failure, str | None] | None = None
+        self._failure: tuple[messages.Failure, str | None] | None = None
         self._interrupted = ""
         self._cut_now = False  # whether the open episodes were to end at once
         self._cut_by_s: float | None = None
@@ -118,7 +100,7 @@ class Governor(Stateful):
         self.waits.came(peer)
         event = Event("peer.joined", {"name": peer})
         if self.stage in _IN_PHASE:
-            return [event, *(Answer(token, Rebuilt(True)) for token in self._absent.pop(peer, []))]
+            return [event, *(Answer(token, messages.Rebuilt(True)) for token in self._absent.pop(peer, []))]
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
@@ -133,19 +115,19 @@ class Governor(Stateful):
         if process is not None and self.stage is not Stage.FAILING and self._awaits_again(process):
             self._await_again(process, now_s)
             return [event]
-        failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
+        failure = messages.Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
             # There is no process that could close its episode.
             self._workers(process.evaluation).gone(process.worker or 0)
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
-    def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
+    def rebuild(self, token: Any, report: messages.Rebuild, now_s: float) -> list[Effect]:
         """Take the request of a controller that waits for the successor of a lost peer."""
         self._stepped |= self.stage is Stage.RUNNING
         if self.stage not in _IN_PHASE:
-            return [Answer(token, Rebuilt(False))]
+            return [Answer(token, messages.Rebuilt(False))]
         if report.peer in self._joined and not report.unreachable:
-            return [Answer(token, Rebuilt(True))]
+            return [Answer(token, messages.Rebuilt(True))]
         self._absent.setdefault(report.peer, []).append(token)
         if not report.unreachable:
             return []
@@ -197,13 +179,13 @@ class Governor(Stateful):
         }
         return [*told, *follow[word](replies, now_s)]
 
-    def failed(self, tag: tuple[Any, ...], failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+    def failed(self, tag: tuple[Any, ...], failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
         """Take the failure of a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         return self.fail(failure, peer, now_s)
 
-    def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+    def episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
         """Take the end of a worker's episode; the worker waits for the verdict."""
         self._stepped |= report.steps > 0
         for agent, environment, b in report.used or ():
@@ -216,30 +198,30 @@ class Governor(Stateful):
             return [*effects, *self._after_cut(now_s)]
         return self._flow_on(self._flow.episode(token, report), now_s)
 
-    def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
+    def boundary(self, token: Any, report: messages.Boundary, now_s: float) -> list[Effect]:
         """Take the report of a worker that is at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
-            return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
+            return [Answer(token, messages.Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
-    def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
+    def stands(self, token: Any, report: messages.Stands, now_s: float) -> list[Effect]:
         """Take the report of a worker that is paused."""
-        effects: list[Effect] = [Answer(token, Done())]
+        effects: list[Effect] = [Answer(token, messages.Done())]
         if self.stage is not Stage.RUNNING:
             return effects
         self._workers(report.evaluation).stands(report)
         return [*effects, *self._flow_on([], now_s)]
 
-    def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
+    def worker_failed(self, token: Any, report: messages.WorkerFailed, now_s: float) -> list[Effect]:
         """Take the failure of a worker that cannot go on."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
         self._workers(report.evaluation).gone(report.worker)
-        effects: list[Effect] = [Answer(token, Done())]
+        effects: list[Effect] = [Answer(token, messages.Done())]
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
-    def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
+    def signal(self, token: Any, wish: messages.FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Take an operator's signal; PAUSE is answered when the workers are paused."""
         running = self.stage is Stage.RUNNING
         why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
@@ -247,15 +229,15 @@ class Governor(Stateful):
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
-            return [*recorded, Answer(token, Signalled(False, why))]
+            return [*recorded, Answer(token, messages.Signalled(False, why))]
         signal = Signal[wish.signal]
         if wish.data is not None and "topics" in wish.data:
             event = Event("signal", {"signal": SET, "issuer": wish.issuer, "reason": wish.reason})
             text = f"acts at the next step boundary of phase {self._phase.index}"
-            done = [event, *self._flow.tell(wish), Answer(token, Signalled(True, text))]
+            done = [event, *self._flow.tell(wish), Answer(token, messages.Signalled(True, text))]
             return self._flow_on([self._order_record(wish, wish.reason), *done], now_s)
         if signal is Signal.CONTINUE and not self._flow.paused:
-            return [Answer(token, Signalled(True, "no worker is paused"))]
+            return [Answer(token, messages.Signalled(True, "no worker is paused"))]
         effects: list[Effect] = [self._order_record(wish, wish.reason)]
         event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
         effects += [event, *self._flow.steer(wish), *self._steer_evaluation(wish)]
@@ -264,16 +246,16 @@ class Governor(Stateful):
         else:
             acts = f"acts at the next step boundary of phase {self._phase.index}"
             text = f"phase {self._phase.index} resumed" if signal is Signal.CONTINUE else acts
-            effects.append(Answer(token, Signalled(True, text)))
+            effects.append(Answer(token, messages.Signalled(True, text)))
         return self._flow_on(effects, now_s)
 
-    def _order_record(self, wish: FlowSignal, reason: str) -> Record:
+    def _order_record(self, wish: messages.FlowSignal, reason: str) -> Record:
         if self.stage is not Stage.RUNNING:
             return order_record(wish, reason, self._phase.index)
         inner = self._evaluations.moment + 1 if self._evaluations.active else 0
         return order_record(wish, reason, self._phase.index, self._flow.position, inner)
 
-    def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
+    def _steer_evaluation(self, wish: messages.FlowSignal) -> list[Effect]:
         """Pass on to a running evaluation what concerns it: PAUSE, what ends a pause, and SHUTDOWN, which cuts it."""
         signal = Signal[wish.signal]
         if not self._evaluations.runs:
@@ -283,7 +265,8 @@ class Governor(Stateful):
         if signal is Signal.PAUSE:
             return self._evaluations.steer(wish) if wish.worker is None else []
         # Any other signal lifts the pause of the workers that it reaches: no worker may stay paused alone for ever.
-        return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
+        name = Signal.CONTINUE.name
+        return self._evaluations.steer(messages.FlowSignal(name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for no worker."""
@@ -311,10 +294,10 @@ class Governor(Stateful):
         effects += [Event("waiting", {"text": text}) for text in self.waits.due(now_s)]
         late = self.waits.late(now_s)
         if late is not None:
-            effects += self.fail(Failure("deadline", late[1]), late[0], now_s)
+            effects += self.fail(messages.Failure("deadline", late[1]), late[0], now_s)
         return effects
 
-    def incident(self, report: Incident, now_s: float) -> list[Effect]:
+    def incident(self, report: messages.Incident, now_s: float) -> list[Effect]:
         """Take the supervisor's report about a process; one that does not come back ends the run."""
         if self.stage is Stage.ENDED:
             return []
@@ -329,7 +312,7 @@ class Governor(Stateful):
         return {*self._places, *({self.store} if self.store is not None else ())}
 
     # -- failing ------------------------------------------------------------------------------------------------------
-    def fail(self, failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+    def fail(self, failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
         """End the run because of a failure; the first one counts. Workers may close their episodes."""
         if self.stage in (Stage.FAILING, Stage.ENDED):
             return []
@@ -342,7 +325,7 @@ class Governor(Stateful):
             return self._finish(now_s)
         waiting = [token for tokens in self._absent.values() for token in tokens]
         self._absent.clear()
-        cut: list[Effect] = [Answer(token, Rebuilt(False)) for token in waiting]
+        cut: list[Effect] = [Answer(token, messages.Rebuilt(False)) for token in waiting]
         cut += self._evaluations.cut(True, "failed") if self._evaluations.runs else []
         return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
@@ -368,7 +351,7 @@ class Governor(Stateful):
         except (DocumentError, StoreError) as error:
             return [record, event, *self.unprepared(error, now_s)]
         checkpoint = PhaseCheckpoint(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
-        need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
+        need = self._ask(("need",), "", "kernel.need", messages.Need(self.run, index), now_s)
         recall = [Recall(phase)] if replaying(phase) or self._services.plays(phase) else []
         return [record, event, checkpoint, *recall, need]
 
@@ -381,7 +364,7 @@ class Governor(Stateful):
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
         """Fail the run because what a phase begins with is missing or damaged."""
         self._faulty = isinstance(error, DocumentError)
-        return self.fail(Failure(error.kind, str(error)), None, now_s)
+        return self.fail(messages.Failure(error.kind, str(error)), None, now_s)
 
     def _admitted(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
@@ -412,7 +395,7 @@ class Governor(Stateful):
         self._ready = first = replies[0,].declarations
         for (worker,), reply in sorted(replies.items()):
             if wrong := strange(first, reply.declarations, f"worker {worker}"):
-                return self.fail(Failure("author", wrong), None, now_s)
+                return self.fail(messages.Failure("author", wrong), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
             self._services.fit(self._agents)
@@ -474,9 +457,9 @@ class Governor(Stateful):
         if self._flow.active:
             return effects
         self.stage = Stage.MUSCLES_LEAVING
-        return effects + self._shut_down_controllers("muscles", ControllerShutdown(muscles=True), now_s)
+        return effects + self._shut_down_controllers("muscles", messages.ControllerShutdown(muscles=True), now_s)
 
-    def _shut_down_controllers(self, word: str, message: ControllerShutdown, now_s: float) -> list[Effect]:
+    def _shut_down_controllers(self, word: str, message: messages.ControllerShutdown, now_s: float) -> list[Effect]:
         """Ask the controllers of all workers that have been set up, those that evaluate too."""
         kinds = (False, True) if self._evaluations.begun else (False,)
         places = [(worker, evaluation) for evaluation in kinds for worker in range(self._phase.workers)]
@@ -508,7 +491,7 @@ class Governor(Stateful):
         flow, self._asked_s = self._flow, now_s
         return self._evaluations.begin(len(flow.tally.evaluations), flow.position)
 
-    def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+    def _evaluation_episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s
         effects = self._evaluations.episode(token, report)
         if self.stage is Stage.ENDED:
@@ -521,13 +504,13 @@ class Governor(Stateful):
         _, word, key = tag
         self._asked_s = now_s
         if word == "setup":
-            assert isinstance(reply, ControllerReady)
+            assert isinstance(reply, messages.ControllerReady)
             found = self._evaluations.ready(key, reply, self._ready)
             if isinstance(found, str):
-                return self.fail(Failure("author", found), None, now_s)
+                return self.fail(messages.Failure("author", found), None, now_s)
             return self._evaluation_on(found, now_s)
         if word == "brain":
-            assert isinstance(reply, BrainEvaluated)
+            assert isinstance(reply, messages.BrainEvaluated)
             return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
@@ -558,9 +541,9 @@ class Governor(Stateful):
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
-        effects = self._shut_down_controllers("close", ControllerShutdown(environments=True), now_s)
-        brains = {agent.plan.name: Nothing() for agent in self._learning()}
-        tables = {table.uid: Nothing() for table in self._phase.pools}
+        effects = self._shut_down_controllers("close", messages.ControllerShutdown(environments=True), now_s)
+        brains = {agent.plan.name: messages.Nothing() for agent in self._learning()}
+        tables = {table.uid: messages.Nothing() for table in self._phase.pools}
         effects += self._ask_each(Role.TABLE, "close", "table.shutdown", tables, now_s)
         return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
 

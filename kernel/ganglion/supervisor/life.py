@@ -7,16 +7,7 @@ from collections import deque
 from collections.abc import Hashable
 from enum import Enum
 
-from ganglion.limits import (
-    EXIT_DIFFERS,
-    LEAVE_ASK_S,
-    LEAVE_KILL_S,
-    LEAVE_TERMINATE_S,
-    RESTART_DELAYS_S,
-    RESTARTS_PER_NAME,
-    RESTARTS_PER_RUN,
-    RESTARTS_WITHIN_S,
-)
+from ganglion import limits
 
 
 class State(Enum):
@@ -77,7 +68,11 @@ _SENT = {  # signals of ours that may have ended a process
     State.TERMINATED: (signal.SIGTERM,),
     State.KILLED: (signal.SIGTERM, signal.SIGKILL),
 }
-_PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, State.KILLED: LEAVE_KILL_S}
+_PATIENCE_S = {
+    State.LEAVING: limits.LEAVE_ASK_S,
+    State.TERMINATED: limits.LEAVE_TERMINATE_S,
+    State.KILLED: limits.LEAVE_KILL_S,
+}
 
 
 def exit_text(code: int | None) -> str:
@@ -198,7 +193,7 @@ def judge(
     refuses = (code or 0) > 0 or (code in (None, 0) and not ours)
     if not replaced or (refuses and not joined and incarnation == 1 and not disturbed):
         return Verdict.LOST
-    return Verdict.REWIND if code == EXIT_DIFFERS and incarnation > 1 else Verdict.RESTART
+    return Verdict.REWIND if code == limits.EXIT_DIFFERS and incarnation > 1 else Verdict.RESTART
 
 
 class Restarts:
@@ -210,15 +205,15 @@ class Restarts:
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
-        self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
+        self, name: str, now_s: float, most: int = limits.RESTARTS_PER_NAME, within_s: float = limits.RESTARTS_WITHIN_S
     ) -> float | None:
         """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()
-        if len(moments_s) >= most or self._all >= RESTARTS_PER_RUN:
+        if len(moments_s) >= most or self._all >= limits.RESTARTS_PER_RUN:
             return None
-        delay_s = RESTART_DELAYS_S[min(len(moments_s), len(RESTART_DELAYS_S) - 1)]
+        delay_s = limits.RESTART_DELAYS_S[min(len(moments_s), len(limits.RESTART_DELAYS_S) - 1)]
         moments_s.append(now_s)
         self._all += 1
         return delay_s

@@ -24,18 +24,8 @@ from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
+from ganglion.supervisor import event
 from ganglion.supervisor.connection import write_private
-from ganglion.supervisor.event import (
-    EPISODE_ENDED,
-    EXCUSED,
-    PHASE_PAUSED,
-    PHASE_RESUMED,
-    PHASE_STARTED,
-    STEPS_TAKEN,
-    TABLE_STATE,
-    WAITING,
-    WARNING,
-)
 from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
@@ -493,37 +483,37 @@ class Run:
         """Return what is shown of an event: all of the governor's; of others waits, warnings and steps, at a rate."""
         if peer == self.governor.name:
             self.told.add(news.event)
-            if news.event in (PHASE_STARTED, PHASE_PAUSED, PHASE_RESUMED):
-                workers = news.fields.get("workers") if news.event == PHASE_PAUSED else None
+            if news.event in (event.PHASE_STARTED, event.PHASE_PAUSED, event.PHASE_RESUMED):
+                workers = news.fields.get("workers") if news.event == event.PHASE_PAUSED else None
                 self.paused = {w for w in workers if type(w) is int} if isinstance(workers, list) else set()
                 self.status = "paused" if self.paused and not news.fields.get("moving") else "running"
             return news
         member, given = self.members.get(peer), news.fields
-        if news.event == EXCUSED:
+        if news.event == event.EXCUSED:
             count = given.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
-        if news.event == TABLE_STATE:
+        if news.event == event.TABLE_STATE:
             plain = {k: v for k, v in given.items() if v is None or type(v) in (int, float, str)}
             self.tables[peer] = dict(list(plain.items())[:_TABLE_FIELDS])
             return None
-        if news.event not in (WAITING, WARNING, STEPS_TAKEN, EPISODE_ENDED):
+        if news.event not in (event.WAITING, event.WARNING, event.STEPS_TAKEN, event.EPISODE_ENDED):
             return None
-        if news.event != EPISODE_ENDED:
+        if news.event != event.EPISODE_ENDED:
             if now_s - self._heard_s.get((peer, news.event), -math.inf) < _HEARD_SPAN_S:
                 return None
             self._heard_s[peer, news.event] = now_s
-        if news.event in (WAITING, WARNING):
+        if news.event in (event.WAITING, event.WARNING):
             return RunEvent(news.event, {"text": _said(given.get("text")), "name": peer}, news.time_s, news.topic)
-        names = ("episode", "steps") if news.event == STEPS_TAKEN else ("episode", "episodes", "steps")
-        ended = given.get("episodes") if news.event == STEPS_TAKEN and "tick" in given else None  # with bodies
+        names = ("episode", "steps") if news.event == event.STEPS_TAKEN else ("episode", "episodes", "steps")
+        ended = given.get("episodes") if news.event == event.STEPS_TAKEN and "tick" in given else None  # with bodies
         if ended is not None:
             names = ("tick", "steps")
         counts = {name: given.get(name) for name in names}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None  # no controller has told that
         fields = {"phase": self.phase, "worker": member.place.worker, **counts}
-        if news.event == EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
+        if news.event == event.EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
             sums = given.get("returns")
             fields["returns"] = {str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if _number(v)}
             fields |= {name: _said(given.get(name)) for name in ("environment", "reason")}
@@ -537,7 +527,7 @@ class Run:
 
     def shown(self, news: RunEvent, now_s: float) -> None:
         """Take in an event that observers see."""
-        if news.event == PHASE_STARTED:
+        if news.event == event.PHASE_STARTED:
             self.pace = Pace.of(news.fields, now_s)
         elif self.pace is not None:
             self.pace.take(news.event, news.fields, now_s)

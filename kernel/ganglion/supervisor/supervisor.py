@@ -49,20 +49,7 @@ from ganglion.supervisor.runs import (
     wait_gone,
 )
 from ganglion.transport.curve import new_pair
-from ganglion.wire.messages import (
-    PROTOCOL_VERSION,
-    Done,
-    Ended,
-    Joined,
-    Lost,
-    Need,
-    Nothing,
-    RunEvent,
-    RunRequest,
-    Subscribe,
-    Watch,
-    Withdraw,
-)
+from ganglion.wire import messages
 from ganglion.wire.name import KERNEL, Role, topic
 
 _ENDED_KEPT = 32  # runs that have ended, for questions of operators
@@ -114,7 +101,7 @@ class Supervisor:
     def __init__(
         self,
         settings: Settings,
-        report: Callable[[str, RunEvent], None],
+        report: Callable[[str, messages.RunEvent], None],
         local: Local | None = None,
         launcher: Launcher | None = None,
     ) -> None:
@@ -178,8 +165,8 @@ class Supervisor:
         assert self.folder is not None
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
-        results, run = str(self.settings.results.resolve()), self.settings.run
-        place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
+        run, where = self.settings.run, (str(self.settings.results.resolve()), self.settings.store)
+        place = Connection(messages.PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, *where)
         self.connection = self.access.local(place)
         self.connection_file = connection_path(self.folder, self.settings.results, run)
         self.connection.write(self.connection_file)
@@ -320,7 +307,7 @@ class Supervisor:
             await asyncio.wait([beginning])
 
     async def _begin(self, run: Run) -> None:
-        topics = [Subscribe(topic(run.id, name)) for name in (event.TOPIC, event.WAITS)]
+        topics = [messages.Subscribe(topic(run.id, name)) for name in (event.TOPIC, event.WAITS)]
         try:
             await self.bus.ask_all("kernel.subscribe", topics)
             run.beginning = asyncio.ensure_future(begin(self, run))
@@ -389,7 +376,7 @@ class Supervisor:
         """Write the process table, admit members, and start their processes."""
         await self.note(run)
         await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
-        await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
+        await self.bus.ask(KERNEL, "kernel.watch", messages.Watch([member.name for member in members]))
         starts = asyncio.gather(*(start(self, run, member) for member in members if not member.place.attached))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
         self.spawn(self.note(run, must=False))
@@ -457,17 +444,18 @@ class Supervisor:
         if now:
             loop = asyncio.get_running_loop()
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
+        ask, governor = self.bus.ask, run.governor.name
         try:
-            await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
+            await ask(governor, "governor.stop", messages.RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
             if now and not await within(run.over, _STOP_NOW_S / 2):
                 reason = f"{run.reason}; {await self._silent(run)} did not answer"
-                await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S)
+                await ask(governor, "governor.stop", messages.RunRequest(run.id, True, reason), LEAVE_ASK_S)
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
         """Return the members that others wait for and that wait for no other, in words."""
-        peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
+        peers = (await self.bus.ask(KERNEL, "kernel.peers", messages.Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
         found = [m.label for name, m in run.members.items() if name in awaited and not waits.get(name)]
@@ -494,10 +482,10 @@ class Supervisor:
     async def withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
         with contextlib.suppress(GanglionError):
-            await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
+            await self.bus.ask(KERNEL, "kernel.withdraw", messages.Withdraw(names), LEAVE_KILL_S)
 
     # -- what happens -------------------------------------------------------------------------------------------------
-    def peer_joined(self, joined: Joined) -> None:
+    def peer_joined(self, joined: messages.Joined) -> None:
         """Record that a member has joined."""
         member, run = self._member(joined.peer)
         if member is None or run is None:
@@ -510,7 +498,7 @@ class Supervisor:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
         self.restarter.joined(run, member)
 
-    def peer_lost(self, lost: Lost) -> None:
+    def peer_lost(self, lost: messages.Lost) -> None:
         """Record that the connection of a member has ended."""
         member, run = self._member(lost.peer)
         if member is None or run is None or lost.incarnation != member.incarnation:
@@ -526,7 +514,7 @@ class Supervisor:
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
             member.kill_hung(f"its connection was lost: {member.lost_reason}")
 
-    def told(self, peer: str, news: RunEvent) -> None:
+    def told(self, peer: str, news: messages.RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""
         run = self.runs.get(peer.partition("/")[0])
         if run is None:
@@ -541,7 +529,7 @@ class Supervisor:
             if peer != run.governor.name:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
-    def _show(self, run: Run, news: RunEvent) -> None:
+    def _show(self, run: Run, news: messages.RunEvent) -> None:
         run.shown(news, time.monotonic())
         self._report(run.id, news)
 
@@ -555,7 +543,7 @@ class Supervisor:
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
         """Tell an event of a run, to the caller that has started us and to observers."""
-        news = RunEvent(name, {"run": run.id, **fields}, time.time())
+        news = messages.RunEvent(name, {"run": run.id, **fields}, time.time())
         self._show(run, news)
         if name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
@@ -577,20 +565,20 @@ class Supervisor:
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
-    async def _need(self, caller: str, need: Need) -> Done:
+    async def _need(self, caller: str, need: messages.Need) -> messages.Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):
             raise LaunchError(f"expected a phase 0 to {len(run.plan.phases) - 1}, found {need.phase}")
         async with run.changing:
             run.phase = need.phase
             await self.ensure(run, run.places(need.phase))
-        return Done()
+        return messages.Done()
 
-    async def _ended(self, caller: str, ended: Ended) -> Done:
+    async def _ended(self, caller: str, ended: messages.Ended) -> messages.Done:
         run = self._run_of(caller, ended.run)
         run.finish(ended)
         await self.note(run, must=False)  # once this is answered, no governor with its journal says it again
-        return Done()
+        return messages.Done()
 
     def _run_of(self, caller: str, name: str) -> Run:
         run = self.runs.get(name)
