@@ -77,7 +77,7 @@ class Evaluations(Stateful):
         cast = self._cast()
         effects: list[Effect] = [self.phase_record("running")]
         for worker in workers:
-            message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True, cast.used)
+            message = self._setup.controller(worker, cast, True)
             effects.append(self._ask_controller("setup", worker, "controller.setup", message))
         return effects
 
@@ -92,7 +92,7 @@ class Evaluations(Stateful):
         self.active = set(range(self._phase.workers))
         effects: list[Effect] = []
         for w in sorted(self.active):
-            message = self._setup.start(self._phase, w, self._cast(), self._go_on(w), evaluation=True)
+            message = self._setup.start(w, self._cast(), self._go_on(w), evaluation=True)
             effects.append(self._ask_controller("start", w, "controller.start", message))
         return effects
 
@@ -207,7 +207,7 @@ class Evaluations(Stateful):
 
     def _go_on(self, worker: int, signal: Signal = Signal.RESET) -> messages.Verdict:
         episode = self._following[worker]
-        seeds = self._setup.episode_seeds(self._phase, worker, episode, EVALUATE)
+        seeds = self._setup.episode_seeds(worker, episode, True)
         return messages.Verdict(signal.name, "", episode, seeds, self._position)
 
     def _controller(self, worker: int) -> str:

@@ -47,7 +47,7 @@ class Governor(Stateful):
     """
 
     SET_UP = frozenset(
-        {"run", "plan", "store", "_services", "_setup", "_models", "_phase", "_agents", "_ready", "_places"}
+        {"run", "plan", "store", "_services", "_setup", "_results", "_models", "_phase", "_agents", "_ready", "_places"}
         | {"_conditions", "_static"}
     )
 
@@ -56,9 +56,10 @@ class Governor(Stateful):
         self.stage = Stage.PLANNED
         self.waits = Waits()
         self._services = services
-        self._setup = Setup(run, plan, store, results, services)
-        self._models = Inheritance(services, self._setup.models)
+        self._models = Inheritance(services, f"{results}/brains")
+        self._results = results
         self._phase: PhasePlan
+        self._setup: Setup
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
@@ -340,9 +341,9 @@ class Governor(Stateful):
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
-        self._phase = phase = self.plan.phases[index]
+        phase = self.plan.phases[index]
+        self._take(phase)
         self._places = {process.name: process for process in processes_of(self.run, phase)}
-        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event("phase.started", phase.started())
@@ -358,8 +359,11 @@ class Governor(Stateful):
     def recalled(self, phase: PhasePlan) -> None:
         """Take this phase as it is carried out, once copies stand for the sources of its environments."""
         if phase != self._phase:
-            self._phase = phase
-            self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
+            self._take(phase)
+
+    def _take(self, phase: PhasePlan) -> None:
+        self._phase, self._setup = phase, Setup(self.run, phase, self.store, self._results, self._services)
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
 
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
         """Fail the run because what a phase begins with is missing or damaged."""
@@ -385,10 +389,8 @@ class Governor(Stateful):
         self.stage = Stage.SETTING_UP
         self._conditions = conditions_of(self._phase, self._services.conditions(self._phase))
         self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
-        setups = [
-            self._setup.controller(self._phase, worker, self._conditions, self._joined, used=self._used)
-            for worker in range(self._phase.workers)
-        ]
+        cast = Cast(self._conditions, self._joined, used=self._used)
+        setups = [self._setup.controller(worker, cast) for worker in range(self._phase.workers)]
         return [self._ask_controller("setup", m.worker, "controller.setup", m, now_s) for m in setups]
 
     def _declared(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
@@ -404,14 +406,12 @@ class Governor(Stateful):
         declare = Declare(self._phase.index, declaration_rows(first, self._agents))
         self.stage = Stage.BRAINS
         self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
-        tables = {table.uid: self._setup.table(self._phase, table) for table in self._phase.pools}
+        tables = {table.uid: self._setup.table(table) for table in self._phase.pools}
         asked = self._ask_each(Role.TABLE, "table", "table.setup", tables, now_s)
         return [declare, *(asked or self._set_up_brains({}, now_s))]
 
     def _set_up_brains(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
-        brains = {
-            a.plan.name: self._setup.brain(self._phase, a, self._models.first, self._static) for a in self._learning()
-        }
+        brains = {a.plan.name: self._setup.brain(a, self._models.first, self._static) for a in self._learning()}
         return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
 
     def _pretrain(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
@@ -440,7 +440,7 @@ class Governor(Stateful):
 
     def _start_worker(self, worker: int, now_s: float) -> Effect:
         verdict = self._flow.first_verdict(worker)
-        message = self._setup.start(self._phase, worker, self._cast(), verdict, self._flow.common)
+        message = self._setup.start(worker, self._cast(), verdict, self._flow.common)
         return self._ask_controller("start", worker, "controller.start", message, now_s)
 
     def _worker_started(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
