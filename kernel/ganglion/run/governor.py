@@ -412,12 +412,12 @@ class Governor(Stateful):
 
     def _set_up_brains(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         brains = {a.plan.name: self._setup.brain(a, self._models.first, self._static) for a in self._learning()}
-        return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
+        return self._ask_each(Role.BRAIN, "brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
 
     def _pretrain(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         asked = {agent.plan.name: self._services.pretraining(agent.plan) for agent in self._learning()}
         given = {name: message for name, message in asked.items() if message is not None}
-        return self._ask_brains("pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
+        return self._ask_each(Role.BRAIN, "pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
 
     def _pretrained(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         return [*self._tolerated(replies), *self._start_workers(now_s)]
@@ -453,7 +453,9 @@ class Governor(Stateful):
         """Add what follows from the state of the flow: promises kept, an evaluation begun, the phase ended."""
         effects = [*effects, *self._keep_promises(now_s)]
         if self._flow.ready_to_evaluate and self._evaluations.over:
-            return effects + self._evaluate(now_s)
+            self._asked_s = now_s
+            number, position = len(self._flow.tally.evaluations), self._flow.position
+            return effects + self._evaluations.begin(number, position)
         if self._flow.active:
             return effects
         self.stage = Stage.MUSCLES_LEAVING
@@ -487,10 +489,6 @@ class Governor(Stateful):
         return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
-    def _evaluate(self, now_s: float) -> list[Effect]:
-        flow, self._asked_s = self._flow, now_s
-        return self._evaluations.begin(len(flow.tally.evaluations), flow.position)
-
     def _evaluation_episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s
         effects = self._evaluations.episode(token, report)
@@ -532,7 +530,7 @@ class Governor(Stateful):
         wanted = storing(self._phase, self._agents, self._models.first)
         asked = {agent.plan.name: self._models.request(agent.plan) for agent in wanted}
         self._models.hand_on(agent.plan for agent in self._agents)
-        return self._ask_brains("store", "brain.store", asked, now_s) or self._close_phase(now_s)
+        return self._ask_each(Role.BRAIN, "store", "brain.store", asked, now_s) or self._close_phase(now_s)
 
     def _stored(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         stored = {a.plan.name: replies[a.plan.name,] for a in self._agents if (a.plan.name,) in replies}
@@ -545,7 +543,7 @@ class Governor(Stateful):
         brains = {agent.plan.name: messages.Nothing() for agent in self._learning()}
         tables = {table.uid: messages.Nothing() for table in self._phase.pools}
         effects += self._ask_each(Role.TABLE, "close", "table.shutdown", tables, now_s)
-        return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
+        return effects + self._ask_each(Role.BRAIN, "close", "brain.shutdown", brains, now_s)
 
     def _closed(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         effects = self._end_phase("interrupted" if self._interrupted else "finished")
@@ -585,9 +583,6 @@ class Governor(Stateful):
     def _ask_controller(self, word: str, worker: int, call: str, message: Any, now_s: float) -> Ask:
         peer = peer_name(self.run, Role.CONTROLLER, None, worker)
         return self._ask((word, worker), peer, call, message, now_s)
-
-    def _ask_brains(self, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
-        return self._ask_each(Role.BRAIN, word, call, messages, now_s)
 
     def _ask_each(self, role: Role, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
         tags = {name: (word, name if role is Role.BRAIN else f"{role}/{name}") for name in messages}

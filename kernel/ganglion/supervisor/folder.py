@@ -137,6 +137,8 @@ class RunFolder:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
+        machine = os.uname()
+        names = (machine.sysname, machine.release, machine.machine)
         return {
             "run": self.run,
             "uid": plan.uid,
@@ -145,7 +147,8 @@ class RunFolder:
             "started": _now(),
             "protocol": PROTOCOL_VERSION,
             **fingerprint(),
-            "platform": {"system": _system(), "cpus": os.cpu_count()},
+            # `platform.platform()` would start a program to find out more.
+            "platform": {"system": "-".join([*names, *filter(None, platform.libc_ver())]), "cpus": os.cpu_count()},
             "source": plan.source,
             "git": _git(Path(plan.folder or ".")),
             "store": None if store is None else without_password(store),
@@ -155,12 +158,6 @@ class RunFolder:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _system() -> str:
-    """Return system, release and C library; `platform.platform()` would start a program to find out more."""
-    names = os.uname()
-    return "-".join([names.sysname, names.release, names.machine, *filter(None, platform.libc_ver())])
 
 
 def _git(folder: Path) -> str | None:
@@ -189,7 +186,13 @@ _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", 
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it."""
+    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it.
+
+    Packages are those that a result may depend on: our dependencies, and all with plugins.
+    """
+    entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
+    found = {entry.distribution: entry.version for entry in entries if entry.distribution != registry.KERNEL}
+    found |= {name: importlib.metadata.version(name) for name in _KERNEL_PACKAGES}
     model = re.search(r"^\s*(?:model name|cpu model|cpu part)\s*:(.*)$", proc("cpuinfo"), re.MULTILINE | re.IGNORECASE)
     return {
         "ganglion": ganglion.__version__,
@@ -197,7 +200,7 @@ def fingerprint() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip(),
         "machine": os.uname().machine,
         "processor": "" if model is None else model[1].strip(),
-        "packages": _versions(),
+        "packages": dict(sorted(found.items())),
     }
 
 
@@ -215,19 +218,6 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
     found = {name: str(value) for name, value in tree.items() if not isinstance(value, Mapping)}
     packages = [value for value in tree.values() if isinstance(value, Mapping)]
     return found | {f"package {name}": str(version) for versions in packages for name, version in versions.items()}
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of packages that a result may depend on: our dependencies, and all with plugins."""
-    found = {
-        e.distribution: e.version
-        for group in registry.GROUPS
-        for e in registry.entries(group)
-        if e.distribution != registry.KERNEL
-    }
-    for name in _KERNEL_PACKAGES:
-        found[name] = importlib.metadata.version(name)
-    return dict(sorted(found.items()))
 
 
 PROCESS_TABLE = "state.json"

@@ -137,11 +137,6 @@ class Child:
         return self.state is State.GONE
 
     @property
-    def orderly(self) -> bool:
-        """Say whether the process left as it should: wanted, by itself, with exit status 0, or was never started."""
-        return self.gone and not self.lost and self.code in (0, None)
-
-    @property
     def reason(self) -> str:
         """Return how the process ended, in words."""
         text = self.why if self.code is None and self.why else exit_text(self.code)

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgpack
+
 from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
-from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
+from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor import event
@@ -35,7 +37,6 @@ from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
-from ganglion.wire.parcel import plan_bytes
 
 if TYPE_CHECKING:
     from ganglion.supervisor.resume import Checkpointer, RecoveryPlan
@@ -324,10 +325,6 @@ def _said(word: object) -> str:
     return printable("" if word is None else str(word))[:_HEARD_CHARACTERS]
 
 
-def _number(value: object) -> bool:
-    return type(value) in (int, float)
-
-
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 # Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
 _FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
@@ -515,7 +512,9 @@ class Run:
         fields = {"phase": self.phase, "worker": member.place.worker, **counts}
         if news.event == event.EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
             sums = given.get("returns")
-            fields["returns"] = {str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if _number(v)}
+            fields["returns"] = {
+                str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if type(v) in (int, float)
+            }
             fields |= {name: _said(given.get(name)) for name in ("environment", "reason")}
         else:
             if isinstance(ended, dict):
@@ -524,13 +523,6 @@ class Run:
             if member.place.evaluation:
                 fields["mode"] = "evaluate"
         return RunEvent(news.event, fields, news.time_s, news.topic)
-
-    def shown(self, news: RunEvent, now_s: float) -> None:
-        """Take in an event that observers see."""
-        if news.event == event.PHASE_STARTED:
-            self.pace = Pace.of(news.fields, now_s)
-        elif self.pace is not None:
-            self.pace.take(news.event, news.fields, now_s)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
@@ -559,7 +551,8 @@ class Run:
         if ended.status == FAILED:
             report = self._failure_report(ended)
         else:
-            clumsy = [m for m in processes if m.asked and m.child.gone and not m.child.orderly and not self.kill]
+            asked = [m for m in processes if m.asked and m.child.gone and not self.kill]
+            clumsy = [m for m in asked if m.child.lost or m.child.code not in (0, None)]
             report = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
         report += ["defect: " + text for text in self.defects]
         wrong = ended.status == FAILED or bool(self.defects)
@@ -654,8 +647,10 @@ def check_launcher(plan: Plan, launcher: Launcher) -> None:
         )
     for phase in plan.phases:
         reading = [f"agent {agent.name}: it learns from recorded episodes (replay)" for agent in replaying(phase)]
-        reading += [f"environment {e.uid}: it plays recorded episodes" for e in phase.environments if _plays(e.plugin)]
-        reading += [f"table {t.uid}: it begins with recorded episodes" for t in phase.pools if _begun(t.plugin)]
+        playing = [e.uid for e in phase.environments if e.plugin and registry.plays(e.plugin.name)]
+        begun = [t.uid for t in phase.pools if t.plugin and t.plugin.params.get("source") is not None]
+        reading += [f"environment {uid}: it plays recorded episodes" for uid in playing]
+        reading += [f"table {uid}: it begins with recorded episodes" for uid in begun]
         programs = [(f"environment {e.uid}", e.program) for e in phase.environments]
         programs += [(f"agent {agent.name}", agent.program) for agent in phase.agents]
         reading += [
@@ -667,17 +662,9 @@ def check_launcher(plan: Plan, launcher: Launcher) -> None:
             raise UsageError(f"{head}: phase {phase.name}: {reading[0]}, which is a file there")
 
 
-def _plays(plugin: PluginPlan | None) -> bool:
-    return plugin is not None and registry.plays(plugin.name)
-
-
-def _begun(plugin: PluginPlan | None) -> bool:
-    return plugin is not None and plugin.params.get("source") is not None
-
-
 def check_plan(run: str, plan: Plan) -> None:
     """Raise LaunchError for a plan or a phase that is too large."""
-    size = plan_bytes(plan.to_map())
+    size = len(msgpack.packb(plan.to_map()))
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
     for phase in plan.phases:

@@ -32,6 +32,7 @@ from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
 from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
+from ganglion.supervisor.pace import Pace
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, watch
 from ganglion.supervisor.relays import Relays
@@ -530,7 +531,11 @@ class Supervisor:
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def _show(self, run: Run, news: messages.RunEvent) -> None:
-        run.shown(news, time.monotonic())
+        """Show an event that observers see."""
+        if news.event == event.PHASE_STARTED:
+            run.pace = Pace.of(news.fields, time.monotonic())
+        elif run.pace is not None:
+            run.pace.take(news.event, news.fields, time.monotonic())
         self._report(run.id, news)
 
     def bus_closed(self, reason: str) -> bool:

@@ -384,6 +384,7 @@ class Local(Launcher):
         warm, self._warm = self._warm, None
         if warm is None:
             return  # we are closing
+        warm.hear()  # that it came up may not have been read yet
         warm.lost()
         if warm.came_up:
             self.on_warm_lost(exit_text(process.code))
@@ -413,24 +414,21 @@ class Local(Launcher):
         return system.quiesced([process.pid for process in processes if process.pid is not None])
 
     def _look(self, now_s: float | None) -> None:
+        """Kill what has been stopped for too long; without a time no wait counts that was before."""
         for child in list(self.children.values()):
-            self._look_at(child, now_s)
+            if now_s is None or not system.stopped(child.pid):
+                child.stopped_s = None
+            elif child.stopped_s is None:
+                child.stopped_s = now_s
+            elif now_s - child.stopped_s > _STOPPED_S and system.liveness():
+                child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
+                child.signal(signal.SIGKILL)
         # Adopted processes that have ended are reaped; a new one may be a participant that is not known yet.
         strangers = set(system.children_of(os.getpid())) - set(self.children) - self._spared
         for pid in strangers & self._strangers:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         self._strangers = strangers
-
-    def _look_at(self, child: _Child, now_s: float | None) -> None:
-        """Kill a process that has been stopped for too long; without a time no wait counts that was before."""
-        if now_s is None or not system.stopped(child.pid):
-            child.stopped_s = None
-        elif child.stopped_s is None:
-            child.stopped_s = now_s
-        elif now_s - child.stopped_s > _STOPPED_S and system.liveness():
-            child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
-            child.signal(signal.SIGKILL)
 
 
 def _popen(
