@@ -22,7 +22,7 @@ from ganglion.errors import (
 from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
-from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.conversation import Notice, PeerGone, Request
 from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
@@ -187,7 +187,7 @@ class GovernorHost:
         self._drive(Governor.incident, report)
         return Done()
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take which peers have joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
@@ -199,7 +199,7 @@ class GovernorHost:
         elif self._governor is not None:
             self._records.heard(told)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Take that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:

@@ -11,9 +11,9 @@ from ganglion.errors import DocumentError
 from ganglion.peer.agent.filters import FilterStack, tag_of
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.far import Near
 from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
+from ganglion.peer.modelstore import LocalModelStore
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.step.layout import Layout, of_group
 from ganglion.peer.values import deserialize
@@ -60,7 +60,7 @@ class AgentHost(Host):
 
     _of_group: Any = None  # the group of each body, None where all are of one
     participant: Participant  # set before anything is served
-    place = Near()  # how models are reached
+    place = LocalModelStore()  # how models are reached
     _setup: Any
     _memory: Memory
     _snapshot: Snapshot

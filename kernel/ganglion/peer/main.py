@@ -68,9 +68,9 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
         journal = _journal(variables)
         node = variables.get("GANGLION_NODE")
         if node and hasattr(host, "place"):
-            from ganglion.peer.far import Far
+            from ganglion.peer.modelstore import BusModelStore
 
-            host.place = Far(Path(node), lambda: host.participant)
+            host.place = BusModelStore(Path(node), lambda: host.participant)
         connect: Connect = lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys)  # noqa: E731
         for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
             connect = registry.load("tracer", name)(connect, variables["GANGLION_NAME"])

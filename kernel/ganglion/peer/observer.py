@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ganglion.limits import DEADLINE_OTHER_S
 from ganglion.peer.author import Hooks, Loader
-from ganglion.peer.conversation import Leave, Told
+from ganglion.peer.conversation import Leave, Notice
 from ganglion.peer.participant import Handler, Participant
 from ganglion.sdk.store import Observer
 from ganglion.wire.codec import codec_of
@@ -36,7 +36,7 @@ class ObserverHost:
         for name in dict.fromkeys((*self._observer.topics, _EVENTS)):
             self.participant.ask("", "kernel.subscribe", Subscribe(topic(self._run, name)), DEADLINE_OTHER_S)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take one message of a topic, or the news that some did not arrive."""
         if told.head.call == "kernel.gap":
             self._missed(codec_of(Gap).decode(told.body))

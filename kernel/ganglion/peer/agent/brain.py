@@ -20,8 +20,8 @@ from ganglion.peer.agent.filters import LearningFilters
 from ganglion.peer.agent.replay import Learner, provider
 from ganglion.peer.agent.table import Tables
 from ganglion.peer.agent.transitions import (
-    Remember,
     Row,
+    RowWriter,
     Stack,
     by_groups,
     joined_transitions,
@@ -849,7 +849,7 @@ class BrainHost(AgentHost):
         super()._declare_rewards(declarations)
         assert self._rewards is not None
         layouts = (self._sensor_layout, self._actuator_layout, self._outer[0].actuator_layout, self._rewards)
-        self._remember = Remember(self._memory, *layouts)
+        self._remember = RowWriter(self._memory, *layouts)
         for stack, rewards in zip(self._stacks, self._reward_layouts, strict=True):
             stack.declare(rewards)
         if len(self._parts) > 1:

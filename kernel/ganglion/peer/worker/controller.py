@@ -10,14 +10,14 @@ from typing import Any
 
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
-from ganglion.peer.conversation import Gone, Pending, Request, Told
+from ganglion.peer.conversation import Notice, PeerGone, Pending, Request
 from ganglion.peer.journal.compaction import WorkerCompaction
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.results.records import Records
 from ganglion.peer.step.layout import Cut, Layout, Masks
 from ganglion.peer.worker.episode import Episode
 from ganglion.peer.worker.free import FreeTicks
-from ganglion.peer.worker.lost import CommandHistory, Replayer, await_successor
+from ganglion.peer.worker.recovery import CommandHistory, Replayer, await_successor
 from ganglion.peer.worker.ticks import Ticks
 from ganglion.peer.worker.world import Actor, Phase, Places, World
 from ganglion.run.agents import groups_of
@@ -76,7 +76,7 @@ class ControllerHost:
             "controller.shutdown": self.shutdown,
         }
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take acknowledgements of the store and signals of the governor."""
         if self._records is not None and self._records.heard(told):
             return
@@ -87,7 +87,7 @@ class ControllerHost:
             self._heard = max(self._heard, signal.number)
             self._phase.signals.append(signal)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Take that a peer is lost."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
