@@ -17,6 +17,7 @@ import numpy as np
 from ganglion.errors import AuthorError, DocumentError, GanglionError, RemoteProtocolError
 from ganglion.peer.agent.decision import Notes, evaluated, signal_of
 from ganglion.peer.agent.filters import LearningFilters
+from ganglion.peer.agent.host import AgentHost, Part, shown_behind
 from ganglion.peer.agent.replay import Learner, provider
 from ganglion.peer.agent.table import Tables
 from ganglion.peer.agent.transitions import (
@@ -32,7 +33,6 @@ from ganglion.peer.agent.transitions import (
 )
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
-from ganglion.peer.host import AgentHost, Part, shown_behind
 from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.models import files_of
 from ganglion.peer.participant import DEFERRED

@@ -47,10 +47,11 @@ class TableHost(Host):
     kind = "table"
     calls = ("setup", "ask", "shutdown")
     timed = True
+    participant: Participant
 
     def __init__(self, loader: Loader) -> None:
-        super().__init__(loader)
-        self.participant: Participant  # set before anything is served
+        self._loader = loader
+        self._compaction: Compaction | None = None  # of the journal
         self._pool: Pool | None = None
         self._setup: TableSetup
         self._requests = 0  # since the last check for compaction

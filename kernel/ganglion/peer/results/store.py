@@ -13,7 +13,8 @@ from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavai
 from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, STREAM_CREDIT_BYTES, WAIT_REPORT_S
 from ganglion.peer.author import failure_of, show_failure
 from ganglion.peer.conversation import Notice, PeerGone
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.host import Host
+from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
@@ -47,7 +48,7 @@ class _Trouble:
     told_s: float
 
 
-class StoreHost:
+class StoreHost(Host):
     """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge.
 
     While the store cannot be written nothing is acknowledged, so that every writer stops when its credit is used up;
@@ -64,6 +65,7 @@ class StoreHost:
         behind: The phase from which on all is withdrawn that the journal of a predecessor does not have.
     """
 
+    participant: Participant
     idle_s = COMMIT_S
 
     def __init__(
@@ -87,11 +89,6 @@ class StoreHost:
         self._governor = ""
         self._marked = False
         self._begun = self._ended = False  # whether the records of the run's begin and end have come
-        self.participant: Participant  # set before anything is served
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers: nothing is asked of it."""
-        return {}
 
     def told(self, told: Notice) -> None:
         """Take one batch; hold it while nothing can be written."""

@@ -11,8 +11,9 @@ from typing import Any
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Notice, PeerGone, Pending, Request
+from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import WorkerCompaction
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Records
 from ganglion.peer.step.layout import Cut, Layout, Masks
 from ganglion.peer.worker.episode import Episode
@@ -53,8 +54,12 @@ _OF_ENVIRONMENTS = ("params", "seed", "episode_seed", "stream", "episode_stream"
 _OF_AGENTS = ("objective", "sensors", "actuators", "stream", "objective_stream", "brain", "models")
 
 
-class ControllerHost:
+class ControllerHost(Host):
     """Host one worker: its environments, its muscles, its episodes, phase after phase."""
+
+    kind = "controller"
+    calls = ("setup", "start", "evaluate", "shutdown")
+    participant: Participant
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -65,16 +70,6 @@ class ControllerHost:
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
         self._compaction_of_worker: WorkerCompaction | None = None  # of this phase
-        self.participant: Participant  # set before anything is served
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "controller.setup": self.setup,
-            "controller.start": self.start,
-            "controller.evaluate": self.evaluate,
-            "controller.shutdown": self.shutdown,
-        }
 
     def told(self, told: Notice) -> None:
         """Take acknowledgements of the store and signals of the governor."""
