@@ -108,7 +108,7 @@ class Stood:
             "r",
             phase,
             [("c", self.condition, "phase")],
-            Setup("r", plan, None, "", self),  # type: ignore[arg-type]
+            Setup("r", phase, None, "", self),  # type: ignore[arg-type]
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
