@@ -76,6 +76,20 @@ schedule:
       phase_config: {mode: train, worker: 2}
       simulation: {name: aeb}
 """
+SWEEP = """
+uid: many
+seed: 5
+version: "0.1"
+run:
+  schedule:
+    - first:
+        environments: [environment: {uid: hut, name: counting}]
+        agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
+        phase_config: {mode: train, episodes: 4}
+  run_config: {condition: vanilla}
+repetitions: 10
+pairing: false
+"""
 
 
 @pytest.fixture
@@ -186,6 +200,32 @@ def test_drawn_kills_over_ray_change_no_result(
     assert 0 == status, errors
     assert 1 == len(set(digests))
     assert 20 <= len([row for row in table(tmp_path, "incidents", "farm-2") if row["kind"] == "restarted"])
+
+
+def test_ten_runs_of_a_sweep_are_on_both_nodes_at_once(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """Runs at the same time are on both nodes, and have the digests of runs on one machine."""
+    (tmp_path / "many.yml").write_text(SWEEP)
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
+    local = ganglion(tmp_path, "--results", "local", "sweep", "many.yml", "--parallel", "2", span_s=200.0)
+    running = Command(tmp_path, "sweep", "many.yml", "--parallel", "10", *RAY, more=cluster[0], span_s=500.0)
+    relays, most = set[str](), 0
+    running.until("point.started")
+    while running.next_event() is not None:
+        rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout or "[]")
+        relays |= {row["name"] for row in rows if row["role"] == "relay"}
+        most = max(most, len({row["run"] for row in rows if row["run"] and row["host"]}))
+    status, errors = running.end()
+    digests = [
+        [ganglion(tmp_path, *where, "verify", f"many-{number}-1", "--digest").stdout for number in range(10)]
+        for where in (["--results", "local"], [])
+    ]
+
+    assert [0, 0] == [local.returncode, status], (local.stderr, errors)
+    assert (2, True) == (len(relays), most > 4)
+    assert digests[0] == digests[1]
+    assert 10 == len(set(digests[1]))
 
 
 def test_what_no_node_has_is_said_before_anything_starts(

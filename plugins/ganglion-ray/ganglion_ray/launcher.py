@@ -428,10 +428,12 @@ def _shortage(role: str, wants: Wants, nodes: Sequence[Mapping[str, Any]]) -> st
 
 
 def _ray() -> Any:
-    """Return Ray, which is not to join a cluster by itself; ImportError where it is not installed."""
+    """Return Ray, which joins no cluster by itself and prints nothing; ImportError where it is not installed."""
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
     import ray
 
+    # Else it writes what raylets think of many processes to standard output, among our events (`log_to_driver` or not).
+    ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
     return ray
 
 
