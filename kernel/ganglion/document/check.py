@@ -150,8 +150,8 @@ def _is_unclear(given: Node) -> bool:
     lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
     if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
         return True
-    named = [label(entry, "entry") for entry in given.entries("environments")]
-    named += [label(agent, "agent") for agent in given.entries("agents")]
+    named = [label(entry, model.Entry) for entry in given.entries("environments")]
+    named += [label(agent, model.Agent) for agent in given.entries("agents")]
     return None in named
 
 

@@ -88,7 +88,7 @@ def test_a_value_is_put_into_any_tree() -> None:
     """Beside run documents, any map takes values; the tree that was given stays as it is."""
     tree, value = node_of({"a": {"b": [1, 2]}}, Source("x")), node_of({"c": 3}, Source("y"))
 
-    assert {"a": {"b": [1, {"c": 3}]}} == put(tree, ["a", "b", "1"], value, "").plain()
+    assert {"a": {"b": [1, {"c": 3}]}} == put(tree, ["a", "b", "1"], value, None).plain()
     assert {"a": {"b": [1, 2]}} == tree.plain()
     with pytest.raises(Nowhere, match="there is no `x`"):
-        put(tree, ["x", "y"], value, "")
+        put(tree, ["x", "y"], value, None)
