@@ -30,12 +30,11 @@ from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import CHECK, Local
 from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
-from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
+from ganglion.supervisor.nodes import Lending, Relays
 from ganglion.supervisor.pace import Pace
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, watch
-from ganglion.supervisor.relays import Relays
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,
