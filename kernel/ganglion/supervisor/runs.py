@@ -79,19 +79,11 @@ class Member:
     since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     report_s: float | None = None  # when it is reported next that the run waits for it
     child: Child = field(init=False)
+    name: str = field(init=False)  # on the wire
+    label: str = field(init=False)  # for a person
 
     def __post_init__(self) -> None:
-        self.child = Child(self.place.name)
-
-    @property
-    def name(self) -> str:
-        """Return the name on the wire."""
-        return self.place.name
-
-    @property
-    def label(self) -> str:
-        """Return the name for a person."""
-        return self.place.label
+        self.name, self.label, self.child = self.place.name, self.place.label, Child(self.place.name)
 
     @property
     def stays(self) -> bool:
