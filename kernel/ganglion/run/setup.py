@@ -9,7 +9,6 @@ from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Services
-from ganglion.run.loss import led
 from ganglion.run.outline import outline_optional, outline_plugin
 from ganglion.run.plan import (
     FAIL,
@@ -21,6 +20,7 @@ from ganglion.run.plan import (
     Source,
     TablePlan,
     cap_of,
+    led,
     listens,
     sources_of,
 )

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, DEADLINES_S, LEAVE_ASK_S, RECONNECT_S, RETRY_S
-from ganglion.run.loss import awaited, mended
-from ganglion.run.plan import FAIL
+from ganglion.run.plan import FAIL, awaited, mended
 from ganglion.supervisor import event
 from ganglion.supervisor.launch.process import within
 from ganglion.supervisor.launch.system import liveness

@@ -22,8 +22,7 @@ from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
-from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
-from ganglion.run.plan import Plan, processes_of, span_s, widest
+from ganglion.run.plan import Loss, Plan, loss_of, ours, processes_of, recovers, span_s, unrepeatable, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor import event

@@ -19,8 +19,7 @@ import msgpack
 from ganglion import registry
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.run.loss import Loss, loss_of
-from ganglion.run.plan import Plan
+from ganglion.run.plan import Loss, Plan, loss_of
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
