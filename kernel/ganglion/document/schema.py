@@ -15,12 +15,11 @@ _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names ar
     ("Muscle", "name"): ("muscle",),
     ("Plugin", "name"): ("brain", "objective", "condition", "reward", "transformer", "filter"),
 }
-_USES = {  # definition and key -> kind of plugin that is named there
-    (form.__name__, key): kind
-    for form in (Entry, Agent, RunConfig, PhaseConfig, Simulation)
-    for key, kind in [*form.kinds.items(), *((other, form.kinds.get(ours)) for other, ours in form.spellings.items())]
-    if kind is not None and kind != "environment"
-}
+_USES: dict[tuple[str, str], str] = {}  # definition and key -> kind of plugin that is named there
+for _form in (Entry, Agent, RunConfig, PhaseConfig, Simulation):
+    _kinds = {key: kind for key, kind in _form.kinds.items() if kind != "environment"}
+    _kinds |= {other: _kinds[key] for other, key in _form.spellings.items() if key in _kinds}
+    _USES |= {(_form.__name__, key): kind for key, kind in _kinds.items()}
 PARAMETERISED = ("environment", "controller", *dict.fromkeys(_USES.values()))
 """Kinds of plugins whose parameters stand in a document."""
 

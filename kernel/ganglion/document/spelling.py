@@ -200,13 +200,14 @@ def translate(root: Node, ask: Ask) -> Translation:
 
 def _walk(node: Node, form: type[Form], kind: str, change: Change) -> Node:
     """Return a tree with all maps of forms in it changed, the inner ones first."""
-    if isinstance(node.value, list) and form is Phase:  # the schedule: each entry is a map with a phase
-        whole = [{name: _walk(phase, Phase, kind, change) for name, phase in entry.map.items()} for entry in node.items]
-        return node.like(
-            [entry.like(parts) if parts else entry for entry, parts in zip(node.items, whole, strict=True)]
-        )
     if isinstance(node.value, list):
-        return node.like([_walk(item, form, kind, change) for item in node.items])
+        items = []
+        for item in node.items:
+            if form is Phase and item.map:  # an entry of the schedule: a map with a phase
+                items.append(item.like({name: _walk(phase, Phase, kind, change) for name, phase in item.map.items()}))
+            else:
+                items.append(_walk(item, form, kind, change))
+        return node.like(items)
     if not isinstance(node.value, dict):
         return node
     within = forms_within(form)
