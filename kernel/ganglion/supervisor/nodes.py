@@ -105,7 +105,7 @@ class Relays:
             found = process.answer.result() if process.answer.done() else {}
             if "endpoints" not in found:
                 process.signal(signal.SIGKILL)
-                how = process.end_text if process.ended.is_set() else "it says nothing"
+                how = f"it {process.end_text}" if process.ended.is_set() else "it says nothing"
                 where = f"on {process.host}" if process.host else "here"
                 raise LaunchError(f"the relay {where} does not come up: {found.get('error', how)}")
         except BaseException:

@@ -30,7 +30,7 @@ from ganglion.supervisor.connection import write_private
 from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
-from ganglion.supervisor.life import Child, Event, Restarts, State
+from ganglion.supervisor.life import Child, Event, Restarts, State, end_text
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
@@ -169,9 +169,7 @@ class Member:
             return f"is gone: {self.lost_reason}"
         if self.process is None and self.child.code is None:
             return f"could not be started: {self.child.why}"
-        if self.child.code is None:
-            return f"has {self.child.reason}"
-        return f"{'ended with' if self.child.code >= 0 else 'was'} {self.child.reason}"
+        return end_text(self.child.code, self.child.why)
 
 
 def definition(place: Place) -> tuple[object, ...]:
