@@ -22,7 +22,8 @@ from ganglion.errors import (
 from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
-from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.conversation import Notice, PeerGone, Request
+from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
@@ -70,18 +71,20 @@ _SPAN_KERNEL_S = 30.0
 Decide = Callable[..., Sequence[Effect]]  # of a governor, an event, and the time
 
 
-class GovernorHost:
+class GovernorHost(Host):
     """Run one plan.
 
     Args:
         loader: Loads its conditions.
         results: The run's folder.
         store: URI of the store, where models of other runs are looked for; None if there is none.
+        started: When the run began first, as UTC text; empty for now.
     """
 
+    participant: Participant
     timed = True  # deadlines of interruptions are its own
 
-    def __init__(self, loader: Loader, results: str, store: str | None = None) -> None:
+    def __init__(self, loader: Loader, results: str, store: str | None = None, started: str = "") -> None:
         self._loader = loader
         self._results = results
         self._store_uri = store
@@ -94,10 +97,9 @@ class GovernorHost:
         self._ordinals: Ordinals
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
-        self._started = ""  # when the run began first, as UTC text
+        self._started = started
         self._compaction_of_governor: GovernorCompaction | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
-        self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
         """Return what this host answers."""
@@ -143,7 +145,6 @@ class GovernorHost:
         if resume is None:
             return None
         try:
-            self._started = str(resume.get("started", ""))
             self._ordinals.restore(resume.get("signals", []))
             for row in resume.get("rows", []):
                 self._models.take(row)
@@ -187,7 +188,7 @@ class GovernorHost:
         self._drive(Governor.incident, report)
         return Done()
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take which peers have joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
@@ -199,7 +200,7 @@ class GovernorHost:
         elif self._governor is not None:
             self._records.heard(told)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Take that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:
@@ -316,8 +317,6 @@ class GovernorHost:
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
-                if effect.record[0] == "run":
-                    self._started = effect.record[1]["started"]
                 self._models.take(effect.record)
                 self._write(partial(self._records.add, self._numbered(effect)))
             elif isinstance(effect, Event):
@@ -373,7 +372,7 @@ class GovernorHost:
 
     def _checkpoint(self, checkpoint: PhaseCheckpoint) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
-        place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models, "started": self._started}
+        place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models}
         place |= {"used": checkpoint.used} if checkpoint.used else {}
         place |= {"signals": self._ordinals.note(), "rows": self._models.note()}
         self._checkpoints.take(self._records.mark(), place)

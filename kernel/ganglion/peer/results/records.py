@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
+from ganglion.errors import DeadlineExceeded, RunExists, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
-from ganglion.peer.conversation import Told
+from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
 from ganglion.peer.values import to_json
 from ganglion.peer.wait import Reports
@@ -362,14 +362,14 @@ class Records:
     def _beyond(self, messages: int, size_bytes: int) -> bool:
         return len(self._sent) > messages or sum(sent.size_bytes for sent in self._sent) > size_bytes
 
-    def heard(self, told: Told) -> bool:
+    def heard(self, told: Notice) -> bool:
         """Take an acknowledgement; says whether it was one."""
         if told.head.call != "record.ack":
             return False
         ack = codec_of(RecordAck).decode(told.body)
         if ack.error is not None:
-            damaged = ack.error.kind == StoreDamaged.kind
-            self._failure = (StoreDamaged if damaged else StoreError)(ack.error.message)
+            known = {kind.kind: kind for kind in (StoreDamaged, RunExists)}
+            self._failure = known.get(ack.error.kind, StoreError)(ack.error.message)
         self.waiting = ack.waiting
         if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
             self._until_s = self._participant.clock() + (self.span_s or 0.0)
