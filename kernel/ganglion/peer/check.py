@@ -23,7 +23,6 @@ from ganglion.document.fault import nearest
 from ganglion.errors import DocumentError, PluginInvalid, StoreError
 from ganglion.peer.models import store_class
 from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
-from ganglion.run.outline import outline
 from ganglion.run.plan import (
     REPLAY,
     AgentPlan,
@@ -213,7 +212,7 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     enders = [condition for part, _, condition, _ in made if part == "phase"]
     limits = any(condition is not None and "episodes" in condition.reads for condition in enders)
     document = {
-        **outline(phase),
+        **phase.outline(),
         "longest_episode": _longest_of_all([c for _, _, c, _ in made if c is not None and "ended" in c.reads], spans),
         "episode_limit": phase.episodes if limits else None,
         "known_agents": sorted({agent.name for other in plan.phases for agent in other.agents}),

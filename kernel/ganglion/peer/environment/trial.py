@@ -10,7 +10,6 @@ from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.author import Loader, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.environment.host import EnvironmentHost
-from ganglion.run.outline import outline_optional
 from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.wire.envelope import Head
@@ -65,7 +64,7 @@ def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: i
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
     place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
     plugins = {name: getattr(environment, name) for name in ("plugin", "reward", "transformer")}
-    parts: Any = {name: outline_optional(plugin) for name, plugin in plugins.items()}
+    parts: Any = {name: plugin and plugin.outline() for name, plugin in plugins.items()}
     return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), **parts)
 
 
