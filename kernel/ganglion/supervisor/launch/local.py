@@ -397,6 +397,7 @@ class Local(Launcher):
         warm, self._warm = self._warm, None
         if warm is None:
             return  # we are closing
+        warm.hear()  # that it had come up may not have been read
         warm.lost()
         if warm.came_up:
             self.on_warm_lost(exit_text(process.code))
