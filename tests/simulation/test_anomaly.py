@@ -13,7 +13,7 @@ import pytest
 
 from ganglion.errors import GanglionError
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
-from ganglion.peer.conversation import Told
+from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
@@ -134,7 +134,7 @@ def carry_out(uri: str, fault: Fault) -> str:
             number = next(numbers[peer])
             open_batches.append((peer, number))
             body = codec_of(RecordBatch).encode(RecordBatch(number, records))
-            host.told(Told(peer, Head(Verb.TELL, call="record.batch"), body, ()))
+            host.told(Notice(peer, Head(Verb.TELL, call="record.batch"), body, ()))
         now_s[0] += RETRY_S["store"] if host._trouble else COMMIT_S
         host.tick()
         for peer, ack in link.acks[heard:]:

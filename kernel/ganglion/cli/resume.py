@@ -20,7 +20,6 @@ from ganglion.run.plan import Plan, processes_of
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.folder import (
     MANIFEST,
-    End,
     ProcessTable,
     RunFolder,
     boot_id,
@@ -37,6 +36,7 @@ from ganglion.supervisor.output import without_password
 from ganglion.supervisor.resume import RecoveryPlan, forget, recovery_plan
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
+from ganglion.wire.messages import Ended
 
 _FINISHED = "finished"
 
@@ -94,7 +94,7 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
 
 
 def _complete(
-    settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], table: ProcessTable, ended: End
+    settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], table: ProcessTable, ended: Ended
 ) -> int:
     """Complete a run that has finished, but whose supervisor was lost before it could seal the manifest; return 0."""
     if table.boot == boot_id() != "":

@@ -27,11 +27,7 @@ class Nowhere(Exception):
 
 
 def path_of(text: str) -> list[str]:
-    """Return the components of a dotted path; those with dots stand in double quotes.
-
-    Raises:
-        ValueError: the text is no path.
-    """
+    """Return the components of a dotted path; those with dots stand in double quotes. ValueError if it is none."""
     if not _PATH.fullmatch(text):
         raise ValueError(f"expected components divided by dots, found {text!r}")
     found = _COMPONENT.finditer(text)
@@ -67,9 +63,7 @@ def put(root: Node, path: Sequence[str], value: Node, place: str = "document") -
     """Return a tree in which a value stands at a path; every node on the way is new, no other one changes.
 
     `place` is what the tree is (a row of `spelling.PLACES`): a normalised run document, or anything (`""`).
-
-    Raises:
-        Nowhere: the path leads nowhere.
+    Nowhere says why the path leads nowhere.
     """
     return _put(root, list(path), value, place)
 

@@ -51,12 +51,19 @@ def _value(node: Node | None, key: str, default: Any = None) -> Any:
     return default if part is None else part.plain()
 
 
+def _said(node: Node | None, *keys: str, **renamed: str) -> dict[str, Any]:
+    """Return what a map says at these keys, some under other names; what is missing or null is left out."""
+    names = {**dict(zip(keys, keys, strict=True)), **renamed}
+    found = {} if node is None else {ours: node.get(key) for ours, key in names.items()}
+    return {ours: part.plain() for ours, part in found.items() if part is not None}
+
+
 def _plugin(node: Node | None) -> PluginPlan | None:
     """Return a `{name, params}` as a plan, None where there is none."""
     if node is None or "name" not in node.map:
         return None
     name = node.map["name"]
-    return PluginPlan(str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), name.at)
+    return PluginPlan(str(name.value), **_said(node, "params", "on_error"), at=name.at)
 
 
 def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:
@@ -64,7 +71,6 @@ def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:
 
 
 def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
-    config = phase.config
     episode, whole = conditions_of(root, phase)
     params = _value(phase.simulation, "params", {})
     levels = [root.map.get("recovery"), phase.recovery]
@@ -74,7 +80,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         given = entry.map.get("recovery")
         return recovery([*levels, given]) if given is not None and given.map else None
 
-    episodes = _value(config, "episodes")
+    episodes = _value(phase.config, "episodes")
     end = params.get("end", "all") if phase.many else "all"
     return PhasePlan(
         index=index,
@@ -84,12 +90,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         controller=_plugin(phase.simulation) or PluginPlan(CONTROLLER, params, at=(phase.simulation or phase.mark).at),
         episode_conditions=_plugins(episode),
         phase_conditions=_plugins(whole),
-        mode=_value(config, "mode", "train"),
-        workers=_value(config, "worker", 1),
-        episodes=episodes,
-        sync=_value(config, "sync", "lockstep"),
-        evaluate_every=_value(config, "evaluate_every"),
-        evaluate_episodes=_value(config, "evaluate_episodes", 1),
+        **_said(phase.config, "mode", "episodes", "sync", "evaluate_every", "evaluate_episodes", workers="worker"),
         bodies=[body for body in phase.plans if not body.most] if phase.many else None,
         dynamic=[body for body in phase.plans if body.most],
         end=end["environment"] if isinstance(end, dict) else end,
@@ -108,18 +109,10 @@ def _table(node: Node) -> TablePlan:
 def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:
     """Return the clock, budget, cap and rule of an environment; without a budget of its own it has `episodes`."""
     clock, budget, end = entry.get("clock"), entry.get("budget"), _value(entry, "episode_end", "all")
-    given = {
-        "steps": _value(budget, "steps"),
-        "episodes": _value(budget, "episodes", None if budget is not None and budget.map else episodes),
-    }
-    return {
-        "period": _value(clock, "period", 1),
-        "offset": _value(clock, "phase", 0),
-        "budget_steps": given["steps"],
-        "budget_episodes": given["episodes"],
-        "max_steps": _value(entry, "max_steps"),
-        "episode_end": end["body"] if isinstance(end, dict) else end,
-    }
+    given = {} if budget is not None and budget.map else {"budget_episodes": episodes}
+    given |= _said(budget, budget_steps="steps", budget_episodes="episodes")
+    given |= {**_said(clock, "period", offset="phase"), **_said(entry, "max_steps")}
+    return {**given, "episode_end": end["body"] if isinstance(end, dict) else end}
 
 
 def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: int | None) -> EnvironmentPlan:
@@ -129,20 +122,17 @@ def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: i
         uid=str(node.map["uid"].value),
         plugin=_plugin(node) if node.text("name") else None,
         program=_program(node),
-        params=_value(node, "params", {}),
-        per_worker=_value(node, "per_worker", []),
+        **_said(node, "params", "per_worker"),
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
         recovery=own,
-        topics=_value(entry, "topics", {}),
+        **_said(entry, "topics"),
     )
 
 
 def _program(node: Node, **more: Any) -> ProgramPlan | None:
     """Return the program of an environment or a muscle, None where a plugin is its class."""
-    given: dict[str, Any] = {"command": None, "cwd": None, "variables": {}, "speaks": "bus"}
-    said = {key: _value(node, key, default) for key, default in given.items()}
-    return None if node.text("name") else ProgramPlan(**said, **more)
+    return None if node.text("name") else ProgramPlan(**_said(node, "command", "cwd", "variables", "speaks"), **more)
 
 
 def _agent(node: Node, own: Recovery | None) -> AgentPlan:
@@ -155,33 +145,26 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         objective=_plugin(node.map.get("objective")) or PluginPlan(OBJECTIVE, at=node.at),
         sensors=[str(item.value) for item in sensors],
         actuators=[str(item.value) for item in actuators],
-        rewards=_value(node, "rewards"),
+        **_said(node, "rewards", "models", "topics"),
         filters=_plugins(node.entries("filters")),
-        models=_value(node, "models"),
         load=_load(node.map.get("load")),
         sensors_at=[item.at for item in sensors],
         actuators_at=[item.at for item in actuators],
         rewards_at=[item.at for item in rewards],
         load_at=node.map.get("load", node).at,
-        replay=[_given(item) for item in replay],
+        replay=[_said(item, *item.map) for item in replay],
         replay_at=[item.at for item in replay],
         models_at=node.map.get("models", node).at,
         recovery=own,
-        topics=_value(node, "topics", {}),
-        program=_program(muscle, params=_value(muscle, "params", {})),
+        program=_program(muscle, **_said(muscle, "params")),
     )
-
-
-def _given(node: Node) -> dict[str, Any]:
-    """Return what a map says, without what it leaves open."""
-    return {key: part.plain() for key in node.map if (part := node.get(key)) is not None}
 
 
 def _load(node: Node | None) -> Any:
     """Return None to continue, False to begin fresh, else what the map says."""
     if node is None or not isinstance(node.value, dict):
         return None if node is None else node.value
-    return False if "agent" in node.map and node.get("agent") is None else _given(node) or None
+    return False if "agent" in node.map and node.get("agent") is None else _said(node, *node.map) or None
 
 
 def resolved(plan: Plan) -> str:

@@ -53,11 +53,7 @@ class Config(Form):
 
 
 def read_config(path: Path) -> dict[str, Node]:
-    """Return the values of a settings file with their places; an empty file has none.
-
-    Raises:
-        DocumentError: With every fault in `faults`.
-    """
+    """Return the values of a settings file and their places, none of an empty file; DocumentError has every fault."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

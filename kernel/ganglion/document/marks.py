@@ -10,15 +10,8 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import yaml
 
+from ganglion import limits
 from ganglion.document.fault import Fault
-from ganglion.limits import (
-    DOCUMENT_ALIASES,
-    DOCUMENT_COLLECTIONS,
-    DOCUMENT_DEPTH,
-    DOCUMENT_FAULTS,
-    DOCUMENT_NODES,
-    SCALAR_BYTES,
-)
 
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
@@ -236,7 +229,7 @@ class _Composer:
     def _wrong(self, fault: Fault) -> None:
         """Record a fault after which the composition goes on, unless there are enough."""
         self.faults.append(fault)
-        if len(self.faults) >= DOCUMENT_FAULTS:
+        if len(self.faults) >= limits.DOCUMENT_FAULTS:
             raise _Stop
 
     def _at_most(self, bound: int, words: str, found: int, event: Any) -> None:
@@ -247,8 +240,8 @@ class _Composer:
         """Charge expanded values, before any of them is made, and the levels that they reach."""
         self._values += values
         words = "values with all aliases expanded, found more (limit document_nodes)"
-        self._at_most(DOCUMENT_NODES, words, self._values, event)
-        self._at_most(DOCUMENT_DEPTH, "levels, found more (limit document_depth)", self._depth + height, event)
+        self._at_most(limits.DOCUMENT_NODES, words, self._values, event)
+        self._at_most(limits.DOCUMENT_DEPTH, "levels, found more (limit document_depth)", self._depth + height, event)
 
     def _at(self, value: Value, event: Any) -> Node:
         """Return a node at the place of an event."""
@@ -258,7 +251,7 @@ class _Composer:
 
     def _alias(self, event: Any) -> Node:
         self._aliases += 1
-        self._at_most(DOCUMENT_ALIASES, "aliases (limit document_aliases)", self._aliases, event)
+        self._at_most(limits.DOCUMENT_ALIASES, "aliases (limit document_aliases)", self._aliases, event)
         if event.anchor not in self._anchors:
             self._refuse(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         node = self._anchors[event.anchor]
@@ -271,8 +264,8 @@ class _Composer:
         """Return a scalar's node; a tag that is not of the core schema, or does not fit the text, is a fault."""
         self._count(event)
         text = event.value
-        if len(text) > SCALAR_BYTES // 4:
-            self._at_most(SCALAR_BYTES, "bytes in one value (limit scalar_bytes)", len(text.encode()), event)
+        if len(text) > limits.SCALAR_BYTES // 4:
+            self._at_most(limits.SCALAR_BYTES, "bytes in one value (limit scalar_bytes)", len(text.encode()), event)
         if event.start_mark.line != event.end_mark.line:
             self.spread = event
         node = self._at(text, event)
@@ -298,7 +291,7 @@ class _Composer:
         """Return the node of a list or a map."""
         self._collections += 1
         words = "lists and maps, found more (limit document_collections)"
-        self._at_most(DOCUMENT_COLLECTIONS, words, self._collections, event)
+        self._at_most(limits.DOCUMENT_COLLECTIONS, words, self._collections, event)
         self._count(event, height=1)
         is_map = isinstance(event, yaml.MappingStartEvent)
         node = self._at(None, event)

@@ -11,17 +11,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from ganglion import limits
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import PLACES
-from ganglion.limits import (
-    CHECKPOINT_S,
-    DOCUMENT_FAULTS,
-    LOSSES_AT_ONE_STEP,
-    RESTARTS_PER_NAME,
-    RESTARTS_WITHIN_S,
-    UID_BYTES,
-)
 from ganglion.run.plan import ON_LOSS
 
 Location = tuple[str | int, ...]
@@ -56,7 +49,7 @@ class Expect:
 
 def is_name(value: Any) -> bool:
     """Say whether a value may be a uid or a name: text without control characters, `/`, `[` and `]`."""
-    if not isinstance(value, str) or not 0 < len(value.encode()) <= UID_BYTES:
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= limits.UID_BYTES:
         return False
     return value.isprintable() and not set(value) & set("/[]")
 
@@ -82,7 +75,7 @@ def _are_numbers(value: Any) -> bool:
 _ONE_OR_MORE = {"description": "one, or a list"}
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
-NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characters"
+NAME_WORDS = f"text of 1 to {limits.UID_BYTES} bytes without / [ ] and control characters"
 _NAME = {"type": "string", "minLength": 1, "pattern": r"^[^/\[\]]+$"}
 _NULLABLE_TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _FOLDER = "a directory (`./store` for one of that name; stores keep no models) or null"
@@ -161,10 +154,10 @@ class Muscle(_Program, Plugin):
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
-    max: Count = Field(RESTARTS_PER_NAME, description="losses of one name that are made good within the window")
-    within_s: Span = Field(RESTARTS_WITHIN_S, description="the window, seconds")
+    max: Count = Field(limits.RESTARTS_PER_NAME, description="losses of one name that are made good within the window")
+    within_s: Span = Field(limits.RESTARTS_WITHIN_S, description="the window, seconds")
     poison: Count = Field(
-        LOSSES_AT_ONE_STEP,
+        limits.LOSSES_AT_ONE_STEP,
         description="losses at one position after which the run fails; kills of an idle process do not count",
     )
 
@@ -179,7 +172,7 @@ class Recovery(Form):
     )
     deterministic: Flag = Field(True, description="whether a process that is driven again gives the same answers")
     restarts: Restarts = Field(_ABSENT, description="how often a lost process is replaced")
-    checkpoint_s: Span = Field(CHECKPOINT_S, description="least time between two checkpoints, seconds")
+    checkpoint_s: Span = Field(limits.CHECKPOINT_S, description="least time between two checkpoints, seconds")
     deadlines_s: dict[str, Deadline] = Field(
         _ABSENT, description="last word of a call -> how long it may take, seconds; null: for ever"
     )
@@ -560,7 +553,7 @@ def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
         details = error.errors(include_url=False, include_input=False)
     else:
         return []
-    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][:DOCUMENT_FAULTS]
+    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][: limits.DOCUMENT_FAULTS]
     found = [(detail["type"] == "missing", *_fault(root, detail, form)) for detail in details]
     meant = {location for missing, location, _ in found if not missing}
     return [fault for missing, location, fault in found if not missing or location not in meant]

@@ -85,11 +85,7 @@ def load_document(
 
 
 def read_tree(source: str | Path, text: str | None = None, local: bool = True) -> Tree:
-    """Return the marked tree of a document; see `load_document`.
-
-    Raises:
-        DocumentError: it cannot be read to its end, or is no map.
-    """
+    """Return the marked tree of a document; DocumentError if it cannot be read to its end, or is no map."""
     name = str(source)
     folder = Path.cwd() if name == "-" else Path(name).absolute().parent
     text = _read(name, text, local).removeprefix("\ufeff")
@@ -109,10 +105,8 @@ def load_tree(
 ) -> tuple[Plan, list[Fault]]:
     """Return the plan of a run document in our spelling (`normalise`), and its warnings; see `load_document`.
 
-    Its nodes may come from several files; its text is what is kept with the results.
-
-    Raises:
-        DocumentError: with every fault and warning in `faults`.
+    Its nodes may come from several files; its text is what is kept with the results. DocumentError has every fault and
+    warning in `faults`.
     """
     root = tree.root
     translation = translate(root, plugins.alias)

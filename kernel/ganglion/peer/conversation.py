@@ -80,7 +80,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Told:
+class Notice:
     """A TELL or SIGNAL, which has no answer."""
 
     peer: str
@@ -90,7 +90,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Gone:
+class PeerGone:
     """A peer that we watch, or wait for, is lost."""
 
     peer: str
@@ -109,7 +109,7 @@ class Leave:
     serial: int = 0
 
 
-Incoming = Request | Answer | Told | Gone | Leave
+Incoming = Request | Answer | Notice | PeerGone | Leave
 
 _CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
@@ -278,7 +278,7 @@ class Conversation:
         if verb is Verb.ERROR:
             return self._error(peer, head, body, now_s), []
         if verb is Verb.TELL or verb is Verb.SIGNAL:
-            return [Told(peer, head, body, tuple(frames[3:]))], []
+            return [Notice(peer, head, body, tuple(frames[3:]))], []
         if verb is Verb.BEAT:
             return [], ([] if head.call else [[b"", _BEAT_HERE, b""]])
         if verb is Verb.LOST:
@@ -450,7 +450,7 @@ class Conversation:
                 pending.again_s = self.nearest_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
-        found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
+        found: list[Incoming] = [PeerGone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
         waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
             absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}

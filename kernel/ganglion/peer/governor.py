@@ -22,7 +22,8 @@ from ganglion.errors import (
 from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
-from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.conversation import Notice, PeerGone, Request
+from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
@@ -70,7 +71,7 @@ _SPAN_KERNEL_S = 30.0
 Decide = Callable[..., Sequence[Effect]]  # of a governor, an event, and the time
 
 
-class GovernorHost:
+class GovernorHost(Host):
     """Run one plan.
 
     Args:
@@ -79,6 +80,7 @@ class GovernorHost:
         store: URI of the store, where models of other runs are looked for; None if there is none.
     """
 
+    participant: Participant
     timed = True  # deadlines of interruptions are its own
 
     def __init__(self, loader: Loader, results: str, store: str | None = None) -> None:
@@ -97,7 +99,6 @@ class GovernorHost:
         self._started = ""  # when the run began first, as UTC text
         self._compaction_of_governor: GovernorCompaction | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
-        self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
         """Return what this host answers."""
@@ -187,7 +188,7 @@ class GovernorHost:
         self._drive(Governor.incident, report)
         return Done()
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take which peers have joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
@@ -199,7 +200,7 @@ class GovernorHost:
         elif self._governor is not None:
             self._records.heard(told)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Take that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:

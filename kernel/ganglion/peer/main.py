@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ganglion import registry
 from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import DEADLINES_S, EXIT_DIFFERS
 from ganglion.log import set_up
 from ganglion.peer.author import Loader
+from ganglion.peer.host import Host
 from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
 from ganglion.peer.participant import Connect, Participant
 from ganglion.synced import write_synced
@@ -67,10 +67,10 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
         keys = ClientKeys.of(variables)
         journal = _journal(variables)
         node = variables.get("GANGLION_NODE")
-        if node and hasattr(host, "place"):
-            from ganglion.peer.far import Far
+        if node:
+            from ganglion.peer.modelstore import BusModelStore
 
-            host.place = Far(Path(node), lambda: host.participant)
+            host.place = BusModelStore(Path(node), lambda: host.participant)
         connect: Connect = lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys)  # noqa: E731
         for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
             connect = registry.load("tracer", name)(connect, variables["GANGLION_NAME"])
@@ -96,7 +96,7 @@ def _journal(variables: Mapping[str, str]) -> Journal | None:
 
 
 def live(
-    host: Any,
+    host: Host,
     connect: Connect,
     variables: Mapping[str, str],
     clock: Callable[[], float] = time.monotonic,
@@ -107,13 +107,10 @@ def live(
 ) -> int:
     """Join, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
 
-    `connect`, `clock`, `pulse`, `journal` and `pause` are those of `Participant`. A host may have, beside its handlers:
-    `told`, `gone`, `joined` (once, before it serves), `tick`, `timed` (what it does at a tick depends on the time),
-    `reconnected` (`Participant.on_return`), `close`.
+    `connect`, `clock`, `pulse`, `journal` and `pause` are those of `Participant`.
     """
-    heard = (getattr(host, "told", None), getattr(host, "gone", None))
-    participant = Participant(connect, host.handlers(), *heard, clock, pulse, journal, pause)
-    participant.on_return = getattr(host, "reconnected", None)
+    participant = Participant(connect, host.handlers(), host.told, host.gone, clock, pulse, journal, pause)
+    participant.on_return = host.reconnected
     participant.takes_attributes = not variables.get("GANGLION_GONE_BACK")
     host.participant = participant
     incarnation = int(variables.get("GANGLION_INCARNATION", "0"))
@@ -131,11 +128,9 @@ def live(
             "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
         )
         participant.on_tolerated = lambda fields: log.say("warning", "hook.excused", **fields)
-    if hasattr(host, "joined"):
-        host.joined()
-    leave = participant.serve(getattr(host, "tick", None), getattr(host, "idle_s", 0.25), getattr(host, "timed", False))
-    if hasattr(host, "close"):
-        host.close()
+    host.joined()
+    leave = participant.serve(host.tick, host.idle_s, host.timed)
+    host.close()
     participant.leave()
     if log is not None:
         log.say("info", "peer.left", reason=leave.reason)
@@ -146,7 +141,7 @@ def live(
     return 0
 
 
-def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = ()) -> Any:
+def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = ()) -> Host:
     """Return the host of a role; each imports what it alone needs."""
     loader = Loader.of(variables)
     if command:
@@ -188,7 +183,7 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
     raise UsageError(f"GANGLION_ROLE: expected the role of a participant, found {role.value!r}")
 
 
-def _store_host(variables: Mapping[str, str]) -> Any:
+def _store_host(variables: Mapping[str, str]) -> Host:
     from ganglion.peer.models import store_class
     from ganglion.peer.results.store import StoreHost
 

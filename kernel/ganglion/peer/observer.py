@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ganglion.limits import DEADLINE_OTHER_S
 from ganglion.peer.author import Hooks, Loader
-from ganglion.peer.conversation import Leave, Told
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.conversation import Leave, Notice
+from ganglion.peer.host import Host
+from ganglion.peer.participant import Participant
 from ganglion.sdk.store import Observer
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import Gap, RunEvent, Subscribe
@@ -15,8 +16,10 @@ _EVENTS = "events"  # the topic of an event that names none
 _END = "run.ended"
 
 
-class ObserverHost:
+class ObserverHost(Host):
     """Host one observer of one run; it leaves when the run has ended."""
+
+    participant: Participant
 
     def __init__(self, loader: Loader, plugin: str, run: str, results: str = "") -> None:
         self._run = run
@@ -24,11 +27,6 @@ class ObserverHost:
         self._observer: Observer = self._hooks("__init__", loader.make, "observer", {"name": plugin}, {})
         self._observer.run, self._observer.folder = run, f"{results}/{run}" if results else ""
         self._heard: dict[str, int] = {}
-        self.participant: Participant  # set before anything is served
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return no handler: nothing is asked of this host."""
-        return {}
 
     def joined(self) -> None:
         """Set the observer up and subscribe to its topics."""
@@ -36,7 +34,7 @@ class ObserverHost:
         for name in dict.fromkeys((*self._observer.topics, _EVENTS)):
             self.participant.ask("", "kernel.subscribe", Subscribe(topic(self._run, name)), DEADLINE_OTHER_S)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take one message of a topic, or the news that some did not arrive."""
         if told.head.call == "kernel.gap":
             self._missed(codec_of(Gap).decode(told.body))

@@ -25,7 +25,7 @@ from ganglion.errors import (
 )
 from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S, RETRY_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
-from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
+from ganglion.peer.conversation import Answer, Incoming, Leave, Notice, PeerGone, Pending, Request
 from ganglion.peer.journal.write import Journal, Recorded
 from ganglion.peer.wait import LateReports, Reports
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
@@ -196,8 +196,8 @@ class Participant(Recorded):
         self,
         connect: Connect,
         handlers: Mapping[str, Handler],
-        told: Callable[[Told], None] | None = None,
-        gone: Callable[[Gone], None] | None = None,
+        told: Callable[[Notice], None] | None = None,
+        gone: Callable[[PeerGone], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         pulse: bool = True,
         journal: Journal | None = None,
@@ -470,7 +470,7 @@ class Participant(Recorded):
                     asked[place] = mend(place, one.error)
                     open_serials.add(asked[place].serial)
                     break
-                if type(one) is Told or type(one) is Gone:
+                if type(one) is Notice or type(one) is PeerGone:
                     self._hear(one)
                 else:
                     self._inbox.append(one)
@@ -498,7 +498,7 @@ class Participant(Recorded):
                 self._tell_wait(next(iter(asked.values())).since_s, set(asked))
             found: list[int] = []
             for one in incoming:
-                if type(one) is Told or type(one) is Gone:
+                if type(one) is Notice or type(one) is PeerGone:
                     self._hear(one)
                     continue
                 self._inbox.append(one)
@@ -550,7 +550,7 @@ class Participant(Recorded):
     def pump(self, timeout_s: float) -> None:
         """Wait once for something to happen, and take what is told; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
-            if type(one) is Told or type(one) is Gone:
+            if type(one) is Notice or type(one) is PeerGone:
                 self._hear(one)
             else:
                 self._inbox.append(one)
@@ -674,9 +674,9 @@ class Participant(Recorded):
                 self.on_failure(call, failure)
 
     def _hear(self, incoming: Incoming) -> None:
-        if type(incoming) is Told and self._told is not None:
+        if type(incoming) is Notice and self._told is not None:
             self._told(incoming)
-        elif type(incoming) is Gone and self._gone is not None:
+        elif type(incoming) is PeerGone and self._gone is not None:
             self._gone(incoming)
 
     def _receive(self, wait_s: float, awaited: AbstractSet[int] | None) -> list[Incoming]:
@@ -750,7 +750,7 @@ class Participant(Recorded):
         found: list[Incoming] = [
             one
             for one in self._inbox
-            if type(one) is Told or type(one) is Gone or (type(one) is Answer and one.pending.serial in awaited)
+            if type(one) is Notice or type(one) is PeerGone or (type(one) is Answer and one.pending.serial in awaited)
         ]
         for one in found:
             self._inbox.remove(one)

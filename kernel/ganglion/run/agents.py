@@ -93,8 +93,7 @@ def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[s
 def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rewards that an environment declares with those that it shares out among groups of its bodies.
 
-    Raises:
-        DocumentError: A group has the name of a reward.
+    DocumentError if a group has the name of a reward.
     """
     known = {row["id"] for row in rewards}
     for group in groups:

@@ -13,16 +13,7 @@ from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
 from ganglion.sdk.condition import EvaluationView
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import (
-    BrainEvaluate,
-    BrainEvaluated,
-    ControllerEvaluate,
-    ControllerReady,
-    EpisodeEnded,
-    FlowSignal,
-    Stands,
-    Verdict,
-)
+from ganglion.wire import messages
 from ganglion.wire.name import Role, peer_name
 
 _OF_EPISODES = ("episode", "steps", "terminated", "truncated")
@@ -56,7 +47,7 @@ class Evaluations(Stateful):
         self._position = 0
         self._cut = False
         self._following = dict.fromkeys(range(phase.workers), 0)  # worker -> number of its next episode
-        self._reports: dict[int, list[EpisodeEnded]] = {}
+        self._reports: dict[int, list[messages.EpisodeEnded]] = {}
         self._setting_up: set[int] = set()
         self._thinking: set[str] = set()
         self._metrics: dict[str, dict[str, float]] = {}
@@ -78,7 +69,7 @@ class Evaluations(Stateful):
         if self.begun:
             self.active = set(workers)
             return [
-                self._ask_controller("start", w, "controller.evaluate", ControllerEvaluate(self._go_on(w)))
+                self._ask_controller("start", w, "controller.evaluate", messages.ControllerEvaluate(self._go_on(w)))
                 for w in workers
             ]
         self.begun = True
@@ -86,11 +77,11 @@ class Evaluations(Stateful):
         cast = self._cast()
         effects: list[Effect] = [self.phase_record("running")]
         for worker in workers:
-            message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True, cast.used)
+            message = self._setup.controller(worker, cast, True)
             effects.append(self._ask_controller("setup", worker, "controller.setup", message))
         return effects
 
-    def ready(self, worker: int, reply: ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
+    def ready(self, worker: int, reply: messages.ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
         """Take what the environments of a worker declare; returns what is wrong with it, or what follows."""
         wrong = strange(first, reply.declarations, f"evaluation worker {worker}")
         if wrong:
@@ -101,12 +92,12 @@ class Evaluations(Stateful):
         self.active = set(range(self._phase.workers))
         effects: list[Effect] = []
         for w in sorted(self.active):
-            message = self._setup.start(self._phase, w, self._cast(), self._go_on(w), evaluation=True)
+            message = self._setup.start(w, self._cast(), self._go_on(w), evaluation=True)
             effects.append(self._ask_controller("start", w, "controller.start", message))
         return effects
 
     # -- it runs ------------------------------------------------------------------------------------------------------
-    def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
+    def episode(self, token: Any, report: messages.EpisodeEnded) -> list[Effect]:
         """Take the end of an episode and give the verdict; the last one of all asks the brains for their metrics."""
         worker = report.worker
         self._reports[worker].append(report)
@@ -119,15 +110,15 @@ class Evaluations(Stateful):
             signal = Signal.RESTART if report.lost else Signal.RESET
             return [*effects, Answer(token, self._go_on(worker, signal))]
         self.active.discard(worker)
-        effects.append(Answer(token, Verdict(Signal.STOP_SIMULATION.name, "the evaluation is over")))
+        effects.append(Answer(token, messages.Verdict(Signal.STOP_SIMULATION.name, "the evaluation is over")))
         return effects if self.active or self._cut else effects + self._ask_brains()
 
-    def stands(self, report: Stands) -> None:
+    def stands(self, report: messages.Stands) -> None:
         """Record that a worker is paused."""
         if report.worker in self.active:
             self.standing[report.worker] = (report.episode, report.steps)
 
-    def steer(self, wish: FlowSignal) -> list[Effect]:
+    def steer(self, wish: messages.FlowSignal) -> list[Effect]:
         """Pass a signal on to all workers that run."""
         self.standing.clear()
         peers = [self._controller(worker) for worker in sorted(self.active)]
@@ -136,7 +127,7 @@ class Evaluations(Stateful):
     def cut(self, now: bool, issuer: str) -> list[Effect]:
         """End the evaluation without a result: after the running episodes, or at the next boundaries."""
         self._cut = True
-        return self.steer(FlowSignal(Signal.SHUTDOWN.name, issuer)) if now else []
+        return self.steer(messages.FlowSignal(Signal.SHUTDOWN.name, issuer)) if now else []
 
     def gone(self, worker: int) -> None:
         """Forget a worker that cannot go on."""
@@ -150,10 +141,10 @@ class Evaluations(Stateful):
         learning = [agent.plan.name for agent in agents if agent.plan.brain is not None]
         self._thinking = set(learning)
         peers = {name: peer_name(self._run, Role.BRAIN, name) for name in learning}
-        asked = {name: BrainEvaluate(self._number, self._summaries(name)) for name in learning}
+        asked = {name: messages.BrainEvaluate(self._number, self._summaries(name)) for name in learning}
         return [self._ask(("evaluation", "brain", n), peers[n], "brain.evaluate", asked[n]) for n in learning]
 
-    def thought(self, agent: str, reply: BrainEvaluated) -> list[Effect]:
+    def thought(self, agent: str, reply: messages.BrainEvaluated) -> list[Effect]:
         """Take a brain's own metrics; they overlay ours. Returns the rows of what was excused."""
         self._thinking.discard(agent)
         self._metrics[agent] |= {name: float(value) for name, value in reply.metrics.items()}
@@ -203,7 +194,7 @@ class Evaluations(Stateful):
                     found.append({"worker": worker, **{n: one[n] for n in _OF_EPISODES}, **means, **places})
         return found
 
-    def _counted(self, worker: int) -> list[EpisodeEnded]:
+    def _counted(self, worker: int) -> list[messages.EpisodeEnded]:
         """Return the episodes of a worker that count: those that were lost do not."""
         return [report for report in self._reports[worker] if not report.lost]
 
@@ -214,10 +205,10 @@ class Evaluations(Stateful):
         values = {name: [float(r[column]) for r in rows if r[column] is not None] for name, column in columns.items()}
         return {name: math.fsum(found) / len(found) for name, found in values.items() if found}
 
-    def _go_on(self, worker: int, signal: Signal = Signal.RESET) -> Verdict:
+    def _go_on(self, worker: int, signal: Signal = Signal.RESET) -> messages.Verdict:
         episode = self._following[worker]
-        seeds = self._setup.episode_seeds(self._phase, worker, episode, EVALUATE)
-        return Verdict(signal.name, "", episode, seeds, self._position)
+        seeds = self._setup.episode_seeds(worker, episode, True)
+        return messages.Verdict(signal.name, "", episode, seeds, self._position)
 
     def _controller(self, worker: int) -> str:
         return peer_name(self._run, Role.CONTROLLER, None, worker, True)

@@ -803,7 +803,7 @@ class Flow(Stateful):
     def _go_on(
         self, worker: int, episode: int, participants: dict[str, list[int]] | None, signal: Signal = Signal.RESET
     ) -> Verdict:
-        seeds = self._seeds.episode_seeds(self.phase, worker, episode)
+        seeds = self._seeds.episode_seeds(worker, episode)
         return Verdict(signal.name, "", episode, seeds, self.round, participants)
 
     def _stop_phase(self, signal: Signal, reason: str) -> None:

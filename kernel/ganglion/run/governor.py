@@ -32,25 +32,7 @@ from ganglion.run.model import Inheritance
 from ganglion.run.plan import PhasePlan, Plan, Process, conditions_of, processes_of
 from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.flow import Signal
-from ganglion.wire.messages import (
-    Boundary,
-    BrainEvaluated,
-    ControllerReady,
-    ControllerShutdown,
-    Done,
-    EpisodeEnded,
-    Failure,
-    FlowSignal,
-    Go,
-    Incident,
-    Need,
-    Nothing,
-    Rebuild,
-    Rebuilt,
-    Signalled,
-    Stands,
-    WorkerFailed,
-)
+from ganglion.wire import messages
 from ganglion.wire.name import Role, label, peer_name
 
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
@@ -65,7 +47,7 @@ class Governor(Stateful):
     """
 
     SET_UP = frozenset(
-        {"run", "plan", "store", "_services", "_setup", "_models", "_phase", "_agents", "_ready", "_places"}
+        {"run", "plan", "store", "_services", "_setup", "_results", "_models", "_phase", "_agents", "_ready", "_places"}
         | {"_conditions", "_static"}
     )
 
@@ -74,9 +56,10 @@ class Governor(Stateful):
         self.stage = Stage.PLANNED
         self.waits = Waits()
         self._services = services
-        self._setup = Setup(run, plan, store, results, services)
-        self._models = Inheritance(services, self._setup.models)
+        self._models = Inheritance(services, f"{results}/brains")
+        self._results = results
         self._phase: PhasePlan
+        self._setup: Setup
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
@@ -93,7 +76,7 @@ class Governor(Stateful):
         self._open: set[tuple[Any, ...]] = set()
         self._stepped = False
         self._faulty = False  # whether the document asks for what is not there
-        self._failure: tuple[Failure, str | None] | None = None
+        self._failure: tuple[messages.Failure, str | None] | None = None
         self._interrupted = ""
         self._cut_now = False  # whether the open episodes were to end at once
         self._cut_by_s: float | None = None
@@ -118,7 +101,7 @@ class Governor(Stateful):
         self.waits.came(peer)
         event = Event("peer.joined", {"name": peer})
         if self.stage in _IN_PHASE:
-            return [event, *(Answer(token, Rebuilt(True)) for token in self._absent.pop(peer, []))]
+            return [event, *(Answer(token, messages.Rebuilt(True)) for token in self._absent.pop(peer, []))]
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
@@ -133,19 +116,19 @@ class Governor(Stateful):
         if process is not None and self.stage is not Stage.FAILING and self._awaits_again(process):
             self._await_again(process, now_s)
             return [event]
-        failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
+        failure = messages.Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
             # There is no process that could close its episode.
             self._workers(process.evaluation).gone(process.worker or 0)
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
-    def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
+    def rebuild(self, token: Any, report: messages.Rebuild, now_s: float) -> list[Effect]:
         """Take the request of a controller that waits for the successor of a lost peer."""
         self._stepped |= self.stage is Stage.RUNNING
         if self.stage not in _IN_PHASE:
-            return [Answer(token, Rebuilt(False))]
+            return [Answer(token, messages.Rebuilt(False))]
         if report.peer in self._joined and not report.unreachable:
-            return [Answer(token, Rebuilt(True))]
+            return [Answer(token, messages.Rebuilt(True))]
         self._absent.setdefault(report.peer, []).append(token)
         if not report.unreachable:
             return []
@@ -197,13 +180,13 @@ class Governor(Stateful):
         }
         return [*told, *follow[word](replies, now_s)]
 
-    def failed(self, tag: tuple[Any, ...], failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+    def failed(self, tag: tuple[Any, ...], failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
         """Take the failure of a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         return self.fail(failure, peer, now_s)
 
-    def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+    def episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
         """Take the end of a worker's episode; the worker waits for the verdict."""
         self._stepped |= report.steps > 0
         for agent, environment, b in report.used or ():
@@ -216,30 +199,30 @@ class Governor(Stateful):
             return [*effects, *self._after_cut(now_s)]
         return self._flow_on(self._flow.episode(token, report), now_s)
 
-    def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
+    def boundary(self, token: Any, report: messages.Boundary, now_s: float) -> list[Effect]:
         """Take the report of a worker that is at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
-            return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
+            return [Answer(token, messages.Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
-    def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
+    def stands(self, token: Any, report: messages.Stands, now_s: float) -> list[Effect]:
         """Take the report of a worker that is paused."""
-        effects: list[Effect] = [Answer(token, Done())]
+        effects: list[Effect] = [Answer(token, messages.Done())]
         if self.stage is not Stage.RUNNING:
             return effects
         self._workers(report.evaluation).stands(report)
         return [*effects, *self._flow_on([], now_s)]
 
-    def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
+    def worker_failed(self, token: Any, report: messages.WorkerFailed, now_s: float) -> list[Effect]:
         """Take the failure of a worker that cannot go on."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
         self._workers(report.evaluation).gone(report.worker)
-        effects: list[Effect] = [Answer(token, Done())]
+        effects: list[Effect] = [Answer(token, messages.Done())]
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
-    def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
+    def signal(self, token: Any, wish: messages.FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Take an operator's signal; PAUSE is answered when the workers are paused."""
         running = self.stage is Stage.RUNNING
         why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
@@ -247,15 +230,15 @@ class Governor(Stateful):
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
-            return [*recorded, Answer(token, Signalled(False, why))]
+            return [*recorded, Answer(token, messages.Signalled(False, why))]
         signal = Signal[wish.signal]
         if wish.data is not None and "topics" in wish.data:
             event = Event("signal", {"signal": SET, "issuer": wish.issuer, "reason": wish.reason})
             text = f"acts at the next step boundary of phase {self._phase.index}"
-            done = [event, *self._flow.tell(wish), Answer(token, Signalled(True, text))]
+            done = [event, *self._flow.tell(wish), Answer(token, messages.Signalled(True, text))]
             return self._flow_on([self._order_record(wish, wish.reason), *done], now_s)
         if signal is Signal.CONTINUE and not self._flow.paused:
-            return [Answer(token, Signalled(True, "no worker is paused"))]
+            return [Answer(token, messages.Signalled(True, "no worker is paused"))]
         effects: list[Effect] = [self._order_record(wish, wish.reason)]
         event = Event("signal", {"signal": wish.signal, "issuer": wish.issuer, "reason": wish.reason})
         effects += [event, *self._flow.steer(wish), *self._steer_evaluation(wish)]
@@ -264,16 +247,16 @@ class Governor(Stateful):
         else:
             acts = f"acts at the next step boundary of phase {self._phase.index}"
             text = f"phase {self._phase.index} resumed" if signal is Signal.CONTINUE else acts
-            effects.append(Answer(token, Signalled(True, text)))
+            effects.append(Answer(token, messages.Signalled(True, text)))
         return self._flow_on(effects, now_s)
 
-    def _order_record(self, wish: FlowSignal, reason: str) -> Record:
+    def _order_record(self, wish: messages.FlowSignal, reason: str) -> Record:
         if self.stage is not Stage.RUNNING:
             return order_record(wish, reason, self._phase.index)
         inner = self._evaluations.moment + 1 if self._evaluations.active else 0
         return order_record(wish, reason, self._phase.index, self._flow.position, inner)
 
-    def _steer_evaluation(self, wish: FlowSignal) -> list[Effect]:
+    def _steer_evaluation(self, wish: messages.FlowSignal) -> list[Effect]:
         """Pass on to a running evaluation what concerns it: PAUSE, what ends a pause, and SHUTDOWN, which cuts it."""
         signal = Signal[wish.signal]
         if not self._evaluations.runs:
@@ -283,7 +266,8 @@ class Governor(Stateful):
         if signal is Signal.PAUSE:
             return self._evaluations.steer(wish) if wish.worker is None else []
         # Any other signal lifts the pause of the workers that it reaches: no worker may stay paused alone for ever.
-        return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
+        name = Signal.CONTINUE.name
+        return self._evaluations.steer(messages.FlowSignal(name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
         """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for no worker."""
@@ -311,10 +295,10 @@ class Governor(Stateful):
         effects += [Event("waiting", {"text": text}) for text in self.waits.due(now_s)]
         late = self.waits.late(now_s)
         if late is not None:
-            effects += self.fail(Failure("deadline", late[1]), late[0], now_s)
+            effects += self.fail(messages.Failure("deadline", late[1]), late[0], now_s)
         return effects
 
-    def incident(self, report: Incident, now_s: float) -> list[Effect]:
+    def incident(self, report: messages.Incident, now_s: float) -> list[Effect]:
         """Take the supervisor's report about a process; one that does not come back ends the run."""
         if self.stage is Stage.ENDED:
             return []
@@ -329,7 +313,7 @@ class Governor(Stateful):
         return {*self._places, *({self.store} if self.store is not None else ())}
 
     # -- failing ------------------------------------------------------------------------------------------------------
-    def fail(self, failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
+    def fail(self, failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
         """End the run because of a failure; the first one counts. Workers may close their episodes."""
         if self.stage in (Stage.FAILING, Stage.ENDED):
             return []
@@ -342,7 +326,7 @@ class Governor(Stateful):
             return self._finish(now_s)
         waiting = [token for tokens in self._absent.values() for token in tokens]
         self._absent.clear()
-        cut: list[Effect] = [Answer(token, Rebuilt(False)) for token in waiting]
+        cut: list[Effect] = [Answer(token, messages.Rebuilt(False)) for token in waiting]
         cut += self._evaluations.cut(True, "failed") if self._evaluations.runs else []
         return [*cut, *self._flow.abort(), *self._after_cut(now_s)]
 
@@ -357,9 +341,9 @@ class Governor(Stateful):
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
-        self._phase = phase = self.plan.phases[index]
+        phase = self.plan.phases[index]
+        self._take(phase)
         self._places = {process.name: process for process in processes_of(self.run, phase)}
-        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event("phase.started", phase.started())
@@ -368,20 +352,23 @@ class Governor(Stateful):
         except (DocumentError, StoreError) as error:
             return [record, event, *self.unprepared(error, now_s)]
         checkpoint = PhaseCheckpoint(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
-        need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
+        need = self._ask(("need",), "", "kernel.need", messages.Need(self.run, index), now_s)
         recall = [Recall(phase)] if replaying(phase) or self._services.plays(phase) else []
         return [record, event, checkpoint, *recall, need]
 
     def recalled(self, phase: PhasePlan) -> None:
         """Take this phase as it is carried out, once copies stand for the sources of its environments."""
         if phase != self._phase:
-            self._phase = phase
-            self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
+            self._take(phase)
+
+    def _take(self, phase: PhasePlan) -> None:
+        self._phase, self._setup = phase, Setup(self.run, phase, self.store, self._results, self._services)
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
 
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
         """Fail the run because what a phase begins with is missing or damaged."""
         self._faulty = isinstance(error, DocumentError)
-        return self.fail(Failure(error.kind, str(error)), None, now_s)
+        return self.fail(messages.Failure(error.kind, str(error)), None, now_s)
 
     def _admitted(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
@@ -402,17 +389,15 @@ class Governor(Stateful):
         self.stage = Stage.SETTING_UP
         self._conditions = conditions_of(self._phase, self._services.conditions(self._phase))
         self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
-        setups = [
-            self._setup.controller(self._phase, worker, self._conditions, self._joined, used=self._used)
-            for worker in range(self._phase.workers)
-        ]
+        cast = Cast(self._conditions, self._joined, used=self._used)
+        setups = [self._setup.controller(worker, cast) for worker in range(self._phase.workers)]
         return [self._ask_controller("setup", m.worker, "controller.setup", m, now_s) for m in setups]
 
     def _declared(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         self._ready = first = replies[0,].declarations
         for (worker,), reply in sorted(replies.items()):
             if wrong := strange(first, reply.declarations, f"worker {worker}"):
-                return self.fail(Failure("author", wrong), None, now_s)
+                return self.fail(messages.Failure("author", wrong), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
             self._services.fit(self._agents)
@@ -421,20 +406,18 @@ class Governor(Stateful):
         declare = Declare(self._phase.index, declaration_rows(first, self._agents))
         self.stage = Stage.BRAINS
         self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
-        tables = {table.uid: self._setup.table(self._phase, table) for table in self._phase.pools}
+        tables = {table.uid: self._setup.table(table) for table in self._phase.pools}
         asked = self._ask_each(Role.TABLE, "table", "table.setup", tables, now_s)
         return [declare, *(asked or self._set_up_brains({}, now_s))]
 
     def _set_up_brains(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
-        brains = {
-            a.plan.name: self._setup.brain(self._phase, a, self._models.first, self._static) for a in self._learning()
-        }
-        return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
+        brains = {a.plan.name: self._setup.brain(a, self._models.first, self._static) for a in self._learning()}
+        return self._ask_each(Role.BRAIN, "brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
 
     def _pretrain(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         asked = {agent.plan.name: self._services.pretraining(agent.plan) for agent in self._learning()}
         given = {name: message for name, message in asked.items() if message is not None}
-        return self._ask_brains("pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
+        return self._ask_each(Role.BRAIN, "pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
 
     def _pretrained(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         return [*self._tolerated(replies), *self._start_workers(now_s)]
@@ -457,7 +440,7 @@ class Governor(Stateful):
 
     def _start_worker(self, worker: int, now_s: float) -> Effect:
         verdict = self._flow.first_verdict(worker)
-        message = self._setup.start(self._phase, worker, self._cast(), verdict, self._flow.common)
+        message = self._setup.start(worker, self._cast(), verdict, self._flow.common)
         return self._ask_controller("start", worker, "controller.start", message, now_s)
 
     def _worker_started(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
@@ -470,13 +453,15 @@ class Governor(Stateful):
         """Add what follows from the state of the flow: promises kept, an evaluation begun, the phase ended."""
         effects = [*effects, *self._keep_promises(now_s)]
         if self._flow.ready_to_evaluate and self._evaluations.over:
-            return effects + self._evaluate(now_s)
+            self._asked_s = now_s
+            number, position = len(self._flow.tally.evaluations), self._flow.position
+            return effects + self._evaluations.begin(number, position)
         if self._flow.active:
             return effects
         self.stage = Stage.MUSCLES_LEAVING
-        return effects + self._shut_down_controllers("muscles", ControllerShutdown(muscles=True), now_s)
+        return effects + self._shut_down_controllers("muscles", messages.ControllerShutdown(muscles=True), now_s)
 
-    def _shut_down_controllers(self, word: str, message: ControllerShutdown, now_s: float) -> list[Effect]:
+    def _shut_down_controllers(self, word: str, message: messages.ControllerShutdown, now_s: float) -> list[Effect]:
         """Ask the controllers of all workers that have been set up, those that evaluate too."""
         kinds = (False, True) if self._evaluations.begun else (False,)
         places = [(worker, evaluation) for evaluation in kinds for worker in range(self._phase.workers)]
@@ -504,11 +489,7 @@ class Governor(Stateful):
         return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
-    def _evaluate(self, now_s: float) -> list[Effect]:
-        flow, self._asked_s = self._flow, now_s
-        return self._evaluations.begin(len(flow.tally.evaluations), flow.position)
-
-    def _evaluation_episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
+    def _evaluation_episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
         self._asked_s = now_s
         effects = self._evaluations.episode(token, report)
         if self.stage is Stage.ENDED:
@@ -521,13 +502,13 @@ class Governor(Stateful):
         _, word, key = tag
         self._asked_s = now_s
         if word == "setup":
-            assert isinstance(reply, ControllerReady)
+            assert isinstance(reply, messages.ControllerReady)
             found = self._evaluations.ready(key, reply, self._ready)
             if isinstance(found, str):
-                return self.fail(Failure("author", found), None, now_s)
+                return self.fail(messages.Failure("author", found), None, now_s)
             return self._evaluation_on(found, now_s)
         if word == "brain":
-            assert isinstance(reply, BrainEvaluated)
+            assert isinstance(reply, messages.BrainEvaluated)
             return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
@@ -549,7 +530,7 @@ class Governor(Stateful):
         wanted = storing(self._phase, self._agents, self._models.first)
         asked = {agent.plan.name: self._models.request(agent.plan) for agent in wanted}
         self._models.hand_on(agent.plan for agent in self._agents)
-        return self._ask_brains("store", "brain.store", asked, now_s) or self._close_phase(now_s)
+        return self._ask_each(Role.BRAIN, "store", "brain.store", asked, now_s) or self._close_phase(now_s)
 
     def _stored(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         stored = {a.plan.name: replies[a.plan.name,] for a in self._agents if (a.plan.name,) in replies}
@@ -558,11 +539,11 @@ class Governor(Stateful):
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
-        effects = self._shut_down_controllers("close", ControllerShutdown(environments=True), now_s)
-        brains = {agent.plan.name: Nothing() for agent in self._learning()}
-        tables = {table.uid: Nothing() for table in self._phase.pools}
+        effects = self._shut_down_controllers("close", messages.ControllerShutdown(environments=True), now_s)
+        brains = {agent.plan.name: messages.Nothing() for agent in self._learning()}
+        tables = {table.uid: messages.Nothing() for table in self._phase.pools}
         effects += self._ask_each(Role.TABLE, "close", "table.shutdown", tables, now_s)
-        return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
+        return effects + self._ask_each(Role.BRAIN, "close", "brain.shutdown", brains, now_s)
 
     def _closed(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         effects = self._end_phase("interrupted" if self._interrupted else "finished")
@@ -602,9 +583,6 @@ class Governor(Stateful):
     def _ask_controller(self, word: str, worker: int, call: str, message: Any, now_s: float) -> Ask:
         peer = peer_name(self.run, Role.CONTROLLER, None, worker)
         return self._ask((word, worker), peer, call, message, now_s)
-
-    def _ask_brains(self, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
-        return self._ask_each(Role.BRAIN, word, call, messages, now_s)
 
     def _ask_each(self, role: Role, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
         tags = {name: (word, name if role is Role.BRAIN else f"{role}/{name}") for name in messages}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ganglion.errors import DocumentError
 from ganglion.run.effect import Effect, Event, Record, Services
 from ganglion.run.plan import AgentPlan, PhasePlan, sources_of
+from ganglion.run.setup import model_folder
 from ganglion.wire.messages import BrainStore, BrainStored
 
 Own = Mapping[tuple[int, str], str]
@@ -164,12 +165,12 @@ class Inheritance:
     """Know the models that a run's agents begin phases with, and leave them with.
 
     `first` is agent -> folder of the model that it begins this phase with; an agent that begins afresh is not in it.
-    `place` gives the folder of an agent's models: of a phase of this run, or in the agent's second directory.
+    `folder` is where this run keeps models.
     """
 
-    def __init__(self, services: Services, place: Callable[..., str]) -> None:
+    def __init__(self, services: Services, folder: str) -> None:
         self.first: dict[str, str] = {}
-        self._services, self._place = services, place
+        self._services, self._folder = services, folder
         self._phase: PhasePlan
         self._second: dict[str, str] = {}  # agent -> folder below its `models`
         self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
@@ -218,10 +219,10 @@ class Inheritance:
     def request(self, agent: AgentPlan) -> BrainStore:
         """Return what tells a brain to store; where no agent learns it is the model that the phase began with."""
         folder = self._second.get(agent.name)
-        second = None if folder is None else self._place(self._phase, agent.name, folder)
+        second = None if folder is None else model_folder(folder, self._phase, agent.name)
         if self._phase.mode == "train":
             return BrainStore(second=second)
-        models = self._place(self._phase, agent.name)
+        models = model_folder(self._folder, self._phase, agent.name)
         return BrainStore(source=self.first[agent.name], models=models, second=second)
 
     def keep(self, stored: Mapping[str, BrainStored], episodes: int) -> list[Effect]:
@@ -237,6 +238,6 @@ class Inheritance:
                 row = ["brain", phase.index, agent, file["tag"], episodes, file["updates"]]
                 effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
             if files:
-                self._own[phase.index, agent] = self._place(phase, agent)
+                self._own[phase.index, agent] = model_folder(self._folder, phase, agent)
                 effects.append(Event("brain.stored", {"agent": agent, "files": len(files)}))
         return effects

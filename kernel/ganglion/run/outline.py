@@ -19,9 +19,13 @@ from ganglion.run.plan import (
 )
 
 
+def _values(part: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in names}
+
+
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
     """Return a `{name, params, on_error}`."""
-    return {"name": plugin.name, "params": plugin.params, "on_error": plugin.on_error}
+    return _values(plugin, "name", "params", "on_error")
 
 
 def outline_optional(plugin: PluginPlan | None) -> dict[str, Any] | None:
@@ -42,10 +46,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     config = {
         "mode": phase.mode,
         "worker": phase.workers,
-        "episodes": phase.episodes,
-        "sync": phase.sync,
-        "evaluate_every": phase.evaluate_every,
-        "evaluate_episodes": phase.evaluate_episodes,
+        **_values(phase, "episodes", "sync", "evaluate_every", "evaluate_episodes"),
         "conditions": [outline_plugin(c) for c in phase.phase_conditions],
     }
     simulation = outline_plugin(phase.controller)
@@ -64,7 +65,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
 
 def _table(table: TablePlan) -> dict[str, Any]:
     drawn = {"mix": table.mix} if table.plugin is None else outline_plugin(table.plugin)
-    return {"uid": table.uid, **drawn, "feed": table.feed, "serve": table.serve}
+    return {"uid": table.uid, **drawn, **_values(table, "feed", "serve")}
 
 
 def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
         match: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
         match |= {"dynamic": True} if body.most else {"body": body.b}
-        tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
+        tags = _values(body, "learn", "role", "team", "group")
         rules.append({"match": match, "reward": reward, "decision": decision, **tags, "policy": _policy(body.policy)})
     spawned = [{"agent": body.agent, "environment": body.environment, "max": body.most} for body in dynamic]
     return {
@@ -95,8 +96,7 @@ def _policy(policy: PolicyPlan) -> Any:
     if policy.source == "frozen":
         return {"source": policy.source} | ({} if policy.load is None else {"load": policy.load})
     keys = ("source", "window", "latest", "snapshot_every", "swap_every", "rotate_every", "agent")
-    rating = {"initial": policy.initial, "k": policy.k}
-    return {**{key: getattr(policy, key) for key in keys}, "rating": rating}
+    return {**_values(policy, *keys), "rating": _values(policy, "initial", "k")}
 
 
 def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:
@@ -112,12 +112,12 @@ def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _entry(environment: EnvironmentPlan, bodies: bool = False) -> dict[str, Any]:
-    form = {} if environment.plugin is None else {"name": environment.plugin.name}
+    form: dict[str, Any] = {} if environment.plugin is None else {"name": environment.plugin.name}
     if environment.program is not None:
         form = environment.program.outline()
-    rest = {"params": environment.params, "per_worker": environment.per_worker}
     parts = {"reward": environment.reward, "state_transformer": environment.transformer}
-    entry: dict[str, Any] = {"environment": {"uid": environment.uid, **form, **rest}}
+    form |= _values(environment, "params", "per_worker")
+    entry: dict[str, Any] = {"environment": {"uid": environment.uid, **form}}
     entry |= {key: outline_plugin(plugin) for key, plugin in parts.items() if plugin is not None}
     return {**entry, **(_timeline(environment) if bodies else {}), **_own(environment)}
 
@@ -133,12 +133,9 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "muscle": acts.pop("muscle"),
         "brain": outline_plugin(agent.brain or PluginPlan(NO_BRAIN)),
         **acts,
-        "sensors": agent.sensors,
-        "actuators": agent.actuators,
-        "rewards": agent.rewards,
+        **_values(agent, "sensors", "actuators", "rewards"),
         "filters": [outline_plugin(part) for part in agent.filters],
-        "models": agent.models,
-        "load": agent.load,
+        **_values(agent, "models", "load"),
         "replay": agent.replay or None,
         **_own(agent),
     }

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
-from ganglion.limits import (
-    CHECKPOINT_S,
-    DEADLINE_OTHER_S,
-    DEADLINES_S,
-    LOSSES_AT_ONE_STEP,
-    RESTARTS_PER_NAME,
-    RESTARTS_WITHIN_S,
-)
+from ganglion import limits
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.name import Role, peer_name
 
@@ -54,10 +47,10 @@ class Recovery:
 
     on_loss: str = ON_LOSS
     deterministic: bool = True
-    restarts_max: int = RESTARTS_PER_NAME
-    restarts_within_s: float = RESTARTS_WITHIN_S
-    restarts_poison: int = LOSSES_AT_ONE_STEP
-    checkpoint_s: float = CHECKPOINT_S
+    restarts_max: int = limits.RESTARTS_PER_NAME
+    restarts_within_s: float = limits.RESTARTS_WITHIN_S
+    restarts_poison: int = limits.LOSSES_AT_ONE_STEP
+    checkpoint_s: float = limits.CHECKPOINT_S
     deadlines_s: dict[str, float | None] = field(default_factory=dict)
     run_as: str | None = None
 
@@ -94,7 +87,7 @@ def widest(tables: Iterable[Deadlines]) -> dict[str, float | None]:
 
 
 def _one_s(word: str, deadlines_s: Deadlines) -> float | None:
-    return deadlines_s[word] if word in deadlines_s else DEADLINES_S.get(word, DEADLINE_OTHER_S)
+    return deadlines_s[word] if word in deadlines_s else limits.DEADLINES_S.get(word, limits.DEADLINE_OTHER_S)
 
 
 @dataclass(frozen=True, slots=True)

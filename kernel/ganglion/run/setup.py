@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
@@ -19,7 +18,6 @@ from ganglion.run.plan import (
     BodyPlan,
     EnvironmentPlan,
     PhasePlan,
-    Plan,
     Source,
     TablePlan,
     cap_of,
@@ -38,97 +36,93 @@ Used = Mapping[tuple[bool, int, str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What the workers of a phase are set up with, those that evaluate too."""
+    """What the workers of a phase are set up with, those that evaluate too: agents once environments have declared."""
 
     conditions: Sequence[tuple[str, TerminationCondition, str]]
     contents: Mapping[str, str]
-    agents: Sequence[ResolvedAgent]
-    models: Mapping[str, str]
-    static: Mapping[str, Any]
-    settle: bool
+    agents: Sequence[ResolvedAgent] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+    static: Mapping[str, Any] = field(default_factory=dict)
+    settle: bool = False
     used: Used = field(default_factory=dict)
 
 
+def model_folder(folder: str, phase: PhasePlan, agent: str) -> str:
+    """Return the folder in which an agent's model of a phase is stored, below one for models."""
+    return f"{folder}/{phase.index}/{file_name(agent)}"
+
+
 class Setup:
-    """Make the messages; a function of plan and seed. `mode` of workers that evaluate a phase is EVALUATE."""
+    """Make the messages of a phase; a function of plan and seed. `mode` of workers that evaluate it is EVALUATE."""
 
-    def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
-        self._run, self._plan, self._store, self._results = run, plan, store, results
+    def __init__(self, run: str, phase: PhasePlan, store: str | None, results: str, services: Services) -> None:
+        self._run, self._phase, self._store, self._results = run, phase, store, results
         self._services = services
+        self._common: dict[str, Any] = {"run": run, "phase": phase.index, "phase_name": phase.name}
 
-    def episode_seeds(self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None) -> dict[str, Any]:
-        """Return environment -> {seed, stream} of an episode; its mode is the phase's unless given."""
-        return {e.uid: self._seeds(phase, e, worker, mode or phase.mode, episode) for e in phase.environments}
+    def _stream(self, *path: str | int) -> bytes:
+        """Return the stream of a part of the phase."""
+        return self._services.words(["phase", self._phase.name, *path])
+
+    def _mode(self, evaluation: bool) -> str:
+        return EVALUATE if evaluation else self._phase.mode
+
+    def episode_seeds(self, worker: int, episode: int, evaluation: bool = False) -> dict[str, Any]:
+        """Return environment -> {seed, stream} of an episode."""
+        return {e.uid: self._seeds(e, worker, evaluation, "episode", episode) for e in self._phase.environments}
 
     def _seeds(
-        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str, episode: int | None = None
+        self, environment: EnvironmentPlan, worker: int, evaluation: bool, *episode: str | int
     ) -> dict[str, Any]:
         """Return seed and stream of an environment of a worker, for its set-up or for an episode."""
-        path: list[str | int] = ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
-        words = self._services.words(path if episode is None else [*path, "episode", episode])
+        mode = self._mode(evaluation)
+        words = self._stream(mode, "environment", environment.uid, "worker", worker, *episode)
         return {"seed": self._services.integer(words), "stream": words}
 
-    def models(self, phase: PhasePlan, agent: str, folder: str | None = None) -> str:
-        """Return the folder in which an agent's model of a phase is stored, in the run's own folder or another."""
-        return f"{folder or f'{self._results}/brains'}/{phase.index}/{file_name(agent)}"
-
-    def controller(
-        self,
-        phase: PhasePlan,
-        worker: int,
-        conditions: Sequence[tuple[str, TerminationCondition, str]],
-        contents: Mapping[str, str],
-        evaluation: bool = False,
-        used: Used = MappingProxyType({}),
-    ) -> ControllerSetup:
-        """Return the message that begins a phase in a worker, or in a worker that evaluates it."""
-        mode = EVALUATE if evaluation else phase.mode
+    def controller(self, worker: int, cast: Cast, evaluation: bool = False) -> ControllerSetup:
+        """Return the message that begins the phase in a worker, or in a worker that evaluates it."""
+        phase, conditions, mode = self._phase, cast.conditions, self._mode(evaluation)
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
-        environments = self._capped(phase)
+        environments = self._capped()
         if phase.bodies is not None and evaluation:  # budgets are those of one evaluation
             count = phase.evaluate_episodes
             environments = [replace(e, budget_steps=None, budget_episodes=count) for e in environments]
         return ControllerSetup(
-            run=self._run,
-            phase=phase.index,
-            phase_name=phase.name,
+            **self._common,
             mode=mode,
             worker=worker,
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
-            environments=[self._environment(phase, e, worker, contents, evaluation) for e in environments],
-            stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
+            environments=[self._environment(e, worker, cast, evaluation) for e in environments],
+            stream=self._stream(mode, "controller", "worker", worker),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
             evaluation=evaluation,
             mends=any(led(phase, environment) for environment in phase.environments),
-            **_with_bodies(phase, used, (evaluation, worker)),
+            **_with_bodies(phase, cast.used, (evaluation, worker)),
             free={"lead": phase.lead, "listens": not evaluation and listens(phase, conditions)} if phase.free else None,
         )
 
-    def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
+    def _capped(self) -> Sequence[EnvironmentPlan]:
         """Return the environments; with bodies those without a cap have that of the conditions of episodes."""
+        phase = self._phase
         if phase.bodies is None:
             return phase.environments
         caps = [cap for _, condition, _ in self._services.conditions(phase) if (cap := cap_of(condition)) is not None]
         least = min(caps, default=None)
         return [e if e.max_steps is not None else replace(e, max_steps=least) for e in phase.environments]
 
-    def brain(
-        self, phase: PhasePlan, agent: ResolvedAgent, models: Mapping[str, str], static: Mapping[str, Any]
-    ) -> BrainSetup:
+    def brain(self, agent: ResolvedAgent, models: Mapping[str, str], static: Mapping[str, Any]) -> BrainSetup:
         """Return the message that sets up a brain; `models` is agent -> folder of the model that it begins with."""
         assert agent.plan.brain is not None
-        name = agent.plan.name
+        name, phase = agent.plan.name, self._phase
         recovery = agent.plan.recovery or phase
         bodies = [body for body in phase.seats or () if body.agent == name]
-        path = ["phase", phase.name, "agent", name, "brain"]
+        path = ["agent", name, "brain"]
         return BrainSetup(
-            run=self._run,
-            phase=phase.index,
-            phase_name=phase.name,
+            **self._common,
             mode=phase.mode,
             agent=name,
             plugin=outline_plugin(agent.plan.brain),
@@ -137,8 +131,8 @@ class Setup:
             rewards=None,
             muscles=[f"{name}/{worker}" for worker in range(phase.workers)],
             workers=phase.workers,
-            stream=self._services.words(path),
-            models=self.models(phase, name),
+            stream=self._stream(*path),
+            models=model_folder(f"{self._results}/brains", phase, name),
             sync=phase.sync,
             load=models.get(name),
             static_models={uid: static[uid] for uid in agent.environments if uid in static} or None,
@@ -146,32 +140,32 @@ class Setup:
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in bodies if not b.most],
             dynamic=_dynamic(bodies),
-            **self._opponents(phase, name),
+            **self._opponents(name),
             groups=agent.groups,
-            tables=self._tables(phase, name) or None,
+            tables=self._tables(name) or None,
         )
 
-    def table(self, phase: PhasePlan, table: TablePlan) -> TableSetup:
+    def table(self, table: TablePlan) -> TableSetup:
         """Return the message that sets up a table."""
         assert table.plugin is not None
+        phase = self._phase
         return TableSetup(
-            run=self._run,
-            phase=phase.index,
-            phase_name=phase.name,
+            **self._common,
             mode=phase.mode,
             uid=table.uid,
             plugin=outline_plugin(table.plugin),
             feed=table.feed,
             serve=table.serve,
             writers=[peer_name(self._run, Role.BRAIN, name) for name in table.feed],
-            stream=self._services.words(["phase", phase.name, "table", table.uid]),
+            stream=self._stream("table", table.uid),
             waits=phase.sync == "async",
             shared=_shared(phase, table),
             span_s=phase.deadline_s("table.ask"),
         )
 
-    def _tables(self, phase: PhasePlan, name: str) -> list[dict[str, Any]]:
+    def _tables(self, name: str) -> list[dict[str, Any]]:
         """Return what a brain is told of the tables that its agent feeds or asks, those that mix others last."""
+        phase = self._phase
         plugins = {table.uid: table.plugin.name for table in phase.pools if table.plugin is not None}
         found: list[dict[str, Any]] = []
         for table in sorted(phase.tables, key=lambda one: one.mix is not None):
@@ -185,8 +179,9 @@ class Setup:
                 found.append({**row, **more, "shared": _shared(phase, table)})
         return found
 
-    def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
+    def _opponents(self, name: str) -> dict[str, Any]:
         """Return what a brain is told of the sources of its agent's models, and of players of its snapshots."""
+        phase = self._phase
         sources = sources_of(phase.seats, name)
         found: dict[str, Any] = {"sources": [one.places for one in sources]} if len(sources) > 1 else {}
         pools: list[list[int]] = []
@@ -199,28 +194,22 @@ class Setup:
             pool = [policy.window, policy.snapshot_every]
             pools += [] if pool in pools else [pool]
             for worker in range(phase.workers):
-                path: list[str | int] = ["phase", phase.name, "agent", agent, "opponents", "worker", worker, "team"]
-                path.append(one.team or "")
+                stream = self._stream("agent", agent, "opponents", "worker", worker, "team", one.team or "")
                 peer = peer_name(self._run, Role.MUSCLE, one.part_of(agent), worker)
-                opponents[peer] = [pools.index(pool), policy.latest, self._services.words(path)]
+                opponents[peer] = [pools.index(pool), policy.latest, stream]
         return found | ({"pools": pools, "opponents": opponents} if pools else {})
 
     def start(
-        self,
-        phase: PhasePlan,
-        worker: int,
-        cast: Cast,
-        verdict: Verdict,
-        common: bool = False,
-        evaluation: bool = False,
+        self, worker: int, cast: Cast, verdict: Verdict, common: bool = False, evaluation: bool = False
     ) -> ControllerStart:
         """Return the message that sets up a worker's muscles, or those of one that evaluates, and begins its episodes.
 
         `common` asks for a common boundary.
         """
+        phase = self._phase
         return ControllerStart(
             agents=[
-                self._agent(phase, agent, worker, cast, evaluation, source)
+                self._agent(agent, worker, cast, evaluation, source)
                 for agent in cast.agents
                 for source in enumerate(sources_of(phase.seats, agent.plan.name))
             ],
@@ -234,24 +223,22 @@ class Setup:
 
     def _filters(self, plan: AgentPlan, path: Sequence[str], *place: str | int) -> list[dict[str, Any]] | None:
         """Return an agent's filters, each with its own stream; None if there are none."""
-        streams = [self._services.words([*path, "filter", i, *place]) for i in range(len(plan.filters))]
+        streams = [self._stream(*path, "filter", i, *place) for i in range(len(plan.filters))]
         return [{**outline_plugin(f), "stream": s} for f, s in zip(plan.filters, streams, strict=True)] or None
 
-    def _environment(
-        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, contents: Mapping[str, str], evaluation: bool
-    ) -> dict[str, Any]:
-        mode = EVALUATE if evaluation else phase.mode
-        first = self._seeds(phase, environment, worker, mode, 0)
+    def _environment(self, environment: EnvironmentPlan, worker: int, cast: Cast, evaluation: bool) -> dict[str, Any]:
+        phase = self._phase
+        first = self._seeds(environment, worker, evaluation, "episode", 0)
         peer = peer_name(self._run, Role.ENVIRONMENT, environment.uid, worker, evaluation)
         return {
             "uid": environment.uid,
             "peer": peer,
-            "content": contents.get(peer, "msgpack"),
+            "content": cast.contents.get(peer, "msgpack"),
             "plugin": outline_optional(environment.plugin),
             "params": environment.params_of(worker),
             "reward": outline_optional(environment.reward),
             "transformer": outline_optional(environment.transformer),
-            **self._seeds(phase, environment, worker, mode),
+            **self._seeds(environment, worker, evaluation),
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": led(phase, environment),
             **_recovery(phase, environment),
@@ -260,17 +247,12 @@ class Setup:
         }
 
     def _agent(
-        self,
-        phase: PhasePlan,
-        agent: ResolvedAgent,
-        worker: int,
-        cast: Cast,
-        evaluation: bool,
-        numbered: tuple[int, Source],
+        self, agent: ResolvedAgent, worker: int, cast: Cast, evaluation: bool, numbered: tuple[int, Source]
     ) -> dict[str, Any]:
-        plan, name, source = agent.plan, agent.plan.name, numbered[1]
+        plan, name, source, phase = agent.plan, agent.plan.name, numbered[1], self._phase
         part = source.part_of(name)
-        path = ["phase", phase.name, EVALUATE if evaluation else phase.mode, "agent", name]
+        path = [self._mode(evaluation), "agent", name]
+        place: tuple[str | int, ...] = ("worker", worker)
         learns = plan.brain is not None and phase.mode == "train"
         brain = peer_name(self._run, Role.BRAIN, name) if learns else None
         whose = brain if source.policy.agent is None else peer_name(self._run, Role.BRAIN, source.policy.agent)
@@ -290,20 +272,20 @@ class Setup:
             "actuators": agent.actuators,
             "rewards": plan.rewards,
             "environments": agent.environments,
-            "stream": self._services.words([*path, "muscle", "worker", worker]),
-            "objective_stream": self._services.words([*path, "objective", "worker", worker]),
+            "stream": self._stream(*path, "muscle", *place),
+            "objective_stream": self._stream(*path, "objective", *place),
             "models": cast.models.get(name if part is None or source.policy.load is None else part),
-            "filters": self._filters(plan, path, "worker", worker),
+            "filters": self._filters(plan, path, *place),
             **_recovery(phase, plan),
             **({"topics": plan.topics} if plan.topics else {}),
-            **({} if phase.bodies is None else self._of_bodies(agent, [*path, "muscle", "worker", worker], source)),
-            **self._of_source(phase, name, numbered, evaluation),
+            **({} if phase.bodies is None else self._of_bodies(agent, [*path, "muscle", *place], source)),
+            **self._of_source(name, numbered, evaluation),
         }
 
-    def _of_source(self, phase: PhasePlan, name: str, numbered: tuple[int, Source], evaluation: bool) -> dict[str, Any]:
+    def _of_source(self, name: str, numbered: tuple[int, Source], evaluation: bool) -> dict[str, Any]:
         """Return what tells a muscle of one source of models from those of others; nothing without others."""
         number, source = numbered
-        policy, sources = source.policy, sources_of(phase.seats, name)
+        policy, sources = source.policy, sources_of(self._phase.seats, name)
         if len(sources) == 1 and policy.source == "latest":
             return {}
         follows = policy.source == "latest"
@@ -318,7 +300,7 @@ class Setup:
     def _of_bodies(self, agent: ResolvedAgent, path: Sequence[str | int], source: Source) -> dict[str, Any]:
         """Return the bodies of an agent that decide by one source, each with its own stream, and its local ids."""
         rows = [
-            [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
+            [b.environment, b.b, b.learn, self._stream(*path, "body", b.environment, b.b)]
             for b in source.bodies
             if not b.most
         ]

@@ -13,9 +13,8 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, LaunchError, PeerLost, RemoteProtocolError, UsageError
@@ -27,7 +26,17 @@ from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Admit, Gap, Hello, RunEvent, RunRequest, Subscribe
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    PROTOCOL_VERSION,
+    Admit,
+    Gap,
+    Hello,
+    Message,
+    RunEvent,
+    RunRequest,
+    Subscribe,
+)
 from ganglion.wire.name import KERNEL, Role, topic
 from ganglion.wire.verb import Verb
 
@@ -48,8 +57,7 @@ RIGHTS = ("operator", "observer", "attach")
 """What a connection file gives, each with a token of its own and, for other machines, a pair of keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Message):
     """Hold what is needed to join a kernel: endpoints, and a token for each of three rights.
 
     `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for. In a
@@ -145,24 +153,15 @@ def read_connection(path: Path) -> Connection:
             raise UsageError(f"{path}: expected a file of yours with mode 0600; it may be read by others")
         data = file.read(_FILE_BYTES_MAX)
     try:
-        tree = json.loads(data)
-        found = {key: tree.get(key) for key in Connection.__dataclass_fields__}
-    except (ValueError, AttributeError, RecursionError) as error:
+        found = codec_of(Connection).from_map(json.loads(data))
+    except (ValueError, RecursionError, RemoteProtocolError) as error:
         raise UsageError(f"{path}: expected a connection file in JSON: {error}") from error
-    for key, kinds in _KINDS.items():
-        if not isinstance(found[key], kinds) or isinstance(found[key], bool):
-            raise UsageError(f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}")
-    if found["pid"] not in _PIDS:
+    if found.pid not in _PIDS:
         raise UsageError(f"{path}: expected a connection file: its pid is not that of a process")
-    return Connection(**found)
+    return found
 
 
 _PIDS = range(1, 1 << 31)  # kill(2) takes others for groups of processes
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("version", "pid"), (int,)),
-    **dict.fromkeys(("endpoint", "results", *(f"{right}_token" for right in RIGHTS)), (str,)),
-    **dict.fromkeys(("tcp", "run", "store"), (str, NoneType)),
-}
 
 
 def places(results: Path) -> list[Path]:

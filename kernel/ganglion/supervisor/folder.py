@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
@@ -26,14 +26,15 @@ import msgpack
 import ganglion
 from ganglion import registry
 from ganglion.document import resolved
-from ganglion.errors import LaunchError, StoreError, UsageError
+from ganglion.errors import LaunchError, RemoteProtocolError, StoreError, UsageError
 from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
 from ganglion.supervisor.launch.system import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
-from ganglion.wire.messages import PROTOCOL_VERSION
+from ganglion.wire.codec import codec_of
+from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Message
 from ganglion.wire.name import Role
 
 BRAINS = "brains"  # the folder of a run that holds its models
@@ -136,6 +137,8 @@ class RunFolder:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
+        machine = os.uname()
+        names = (machine.sysname, machine.release, machine.machine)
         return {
             "run": self.run,
             "uid": plan.uid,
@@ -144,7 +147,8 @@ class RunFolder:
             "started": _now(),
             "protocol": PROTOCOL_VERSION,
             **fingerprint(),
-            "platform": {"system": _system(), "cpus": os.cpu_count()},
+            # `platform.platform()` would start a program to find out more.
+            "platform": {"system": "-".join([*names, *filter(None, platform.libc_ver())]), "cpus": os.cpu_count()},
             "source": plan.source,
             "git": _git(Path(plan.folder or ".")),
             "store": None if store is None else without_password(store),
@@ -154,12 +158,6 @@ class RunFolder:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _system() -> str:
-    """Return system, release and C library; `platform.platform()` would start a program to find out more."""
-    names = os.uname()
-    return "-".join([names.sysname, names.release, names.machine, *filter(None, platform.libc_ver())])
 
 
 def _git(folder: Path) -> str | None:
@@ -188,7 +186,13 @@ _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", 
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it."""
+    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it.
+
+    Packages are those that a result may depend on: our dependencies, and all with plugins.
+    """
+    entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
+    found = {entry.distribution: entry.version for entry in entries if entry.distribution != registry.KERNEL}
+    found |= {name: importlib.metadata.version(name) for name in _KERNEL_PACKAGES}
     model = re.search(r"^\s*(?:model name|cpu model|cpu part)\s*:(.*)$", proc("cpuinfo"), re.MULTILINE | re.IGNORECASE)
     return {
         "ganglion": ganglion.__version__,
@@ -196,7 +200,7 @@ def fingerprint() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()).strip(),
         "machine": os.uname().machine,
         "processor": "" if model is None else model[1].strip(),
-        "packages": _versions(),
+        "packages": dict(sorted(found.items())),
     }
 
 
@@ -216,25 +220,11 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
     return found | {f"package {name}": str(version) for versions in packages for name, version in versions.items()}
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions of packages that a result may depend on: our dependencies, and all with plugins."""
-    found = {
-        e.distribution: e.version
-        for group in registry.GROUPS
-        for e in registry.entries(group)
-        if e.distribution != registry.KERNEL
-    }
-    for name in _KERNEL_PACKAGES:
-        found[name] = importlib.metadata.version(name)
-    return dict(sorted(found.items()))
-
-
 PROCESS_TABLE = "state.json"
 """The file, below the folder of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incarnation:
+class Incarnation(Message):
     """Hold the newest incarnation of a name and its process, None before it was started.
 
     `started` is the process's start time: the number of a process that has ended is given again.
@@ -245,17 +235,7 @@ class Incarnation:
     started: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """Hold how a run has ended, for its manifest: status, reason, heads of its chains if it has a store."""
-
-    status: str
-    reason: str
-    heads: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessTable:
+class ProcessTable(Message):
     """Hold the process table of a run: its present phase, whether its governor has begun, each name.
 
     `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
@@ -269,9 +249,9 @@ class ProcessTable:
     phase: int = 0
     begun: bool = False
     stopping: bool = False
-    lives: Mapping[str, Incarnation] = field(default_factory=dict)
-    signals: Sequence[tuple[int, str]] = ()
-    ended: End | None = None
+    lives: dict[str, Incarnation] = field(default_factory=dict)
+    signals: list[list[Any]] = field(default_factory=list)
+    ended: Ended | None = None
 
 
 def boot_id() -> str:
@@ -306,15 +286,10 @@ def read_process_table(folder: Path) -> ProcessTable | None:
     """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
     path = folder / PROCESS_TABLE
     try:
-        tree = json.loads(path.read_bytes())
-        tree["supervisor"] = Incarnation(**tree["supervisor"])
-        tree["lives"] = {name: Incarnation(**life) for name, life in tree["lives"].items()}
-        tree["signals"] = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
-        tree["ended"] = None if tree.get("ended") is None else End(**tree["ended"])
-        return ProcessTable(**tree)
+        return codec_of(ProcessTable).from_map(json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, RemoteProtocolError) as error:
         raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
 
 

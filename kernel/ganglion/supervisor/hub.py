@@ -14,42 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import (
-    CallFailed,
-    DeadlineExceeded,
-    GanglionError,
-    LaunchError,
-    LocalProtocolError,
-    PeerLost,
-    RemoteProtocolError,
-)
-from ganglion.limits import (
-    ANSWERS_PER_CALLER,
-    DEADLINE_OTHER_S,
-    HANDSHAKE_S,
-    LEAVE_TERMINATE_S,
-    PEERS,
-    RESTARTS_WITHIN_S,
-)
+from ganglion import errors, limits
 from ganglion.supervisor.connection import Access, retry_after_s
 from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.launch.process import Process, end, within
 from ganglion.supervisor.life import Restarts
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
+from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import (
-    CALL_BY_NAME,
-    PROTOCOL_VERSION,
-    Failure,
-    Hello,
-    Joined,
-    Lost,
-    RunEvent,
-    Subscribe,
-    Watch,
-)
 from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
@@ -62,7 +36,7 @@ if TYPE_CHECKING:
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
-_ANSWERS_KEPT = ANSWERS_PER_CALLER * PEERS
+_ANSWERS_KEPT = limits.ANSWERS_PER_CALLER * limits.PEERS
 _DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and harmless
 _ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
@@ -120,23 +94,23 @@ class Bus:
         self._welcome = self._loop.create_future()
         for key in [key for key in self._answers if key[0].startswith(_NUMBERED)]:
             del self._answers[key]
-        self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=HANDSHAKE_S)
-        hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
+        self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=limits.HANDSHAKE_S)
+        hello = messages.Hello(messages.PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
         try:
-            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
-            async with asyncio.timeout(HANDSHAKE_S):
+            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(messages.Hello).encode(hello)])
+            async with asyncio.timeout(limits.HANDSHAKE_S):
                 await self._welcome
         except BaseException as error:
             link.close()
             self._link = None
             if isinstance(error, TimeoutError):
-                text = f"the broker did not answer HELLO within {HANDSHAKE_S} s"
-                raise DeadlineExceeded(text) from error
+                text = f"the broker did not answer HELLO within {limits.HANDSHAKE_S} s"
+                raise errors.DeadlineExceeded(text) from error
             raise
         held = list(self._pending)
-        await self.ask_all("kernel.subscribe", [Subscribe(topic) for topic in topics])
+        await self.ask_all("kernel.subscribe", [messages.Subscribe(topic) for topic in topics])
         if watched:
-            await self.ask(KERNEL, "kernel.watch", Watch(list(watched)))
+            await self.ask(KERNEL, "kernel.watch", messages.Watch(list(watched)))
         for serial in held:
             self._repeat(serial)
 
@@ -156,14 +130,14 @@ class Bus:
         self.closed, self._reason = True, reason
         for pending in self._pending.values():
             if not pending.answer.done():
-                pending.answer.set_exception(PeerLost("broker", reason))
+                pending.answer.set_exception(errors.PeerLost("broker", reason))
 
     # -- sending ------------------------------------------------------------------------------------------------------
-    async def ask(self, to: str, call: str, request: Any, span_s: float | None = DEADLINE_OTHER_S) -> Any:
+    async def ask(self, to: str, call: str, request: Any, span_s: float | None = limits.DEADLINE_OTHER_S) -> Any:
         """Call a peer (the kernel: empty); return its reply, or raise CallFailed, DeadlineExceeded or PeerLost."""
         if self.closed:
-            raise PeerLost("broker", self._reason)
-        row = CALL_BY_NAME[call]
+            raise errors.PeerLost("broker", self._reason)
+        row = messages.CALL_BY_NAME[call]
         self._serial = serial = self._serial + 1
         deadline_ms = None if span_s is None else int(1000 * span_s)
         head = encode_head(Head(Verb.CALL, serial, call, None, deadline_ms))
@@ -176,7 +150,7 @@ class Bus:
             async with asyncio.timeout(span_s) as pending.scope:
                 body = await pending.answer
         except TimeoutError as error:
-            raise DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
+            raise errors.DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
         finally:
             self._pending.pop(serial, None)
         return codec_of(row.reply).decode(body)
@@ -185,9 +159,10 @@ class Bus:
         """Make several calls to the kernel at once; the first failure is raised."""
         await asyncio.gather(*(self.ask(KERNEL, call, request) for request in requests))
 
-    def tell(self, topic: str, event: RunEvent) -> None:
+    def tell(self, topic: str, event: messages.RunEvent) -> None:
         """Publish an event; a broker that is gone is noticed elsewhere."""
-        self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), codec_of(RunEvent).encode(event)])
+        body = codec_of(messages.RunEvent).encode(event)
+        self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), body])
 
     def bid_leave(self, peer: str) -> None:
         """Ask a peer to leave."""
@@ -202,7 +177,7 @@ class Bus:
             return  # calls are repeated, or have failed with PeerLost
         try:
             self._link.send(frames)
-        except PeerLost as error:
+        except errors.PeerLost as error:
             self.lose(error.reason)
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -210,7 +185,7 @@ class Bus:
         self.heard_s = self._loop.time()
         try:
             self._dispatch(frames)
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             self.lose(str(error))  # only the broker speaks on this connection: it cannot be trusted any more
 
     def _dispatch(self, frames: list[bytes]) -> None:
@@ -227,18 +202,18 @@ class Bus:
             case Verb.WELCOME:
                 self._welcome.set_result(None)
             case Verb.LOST:
-                self._peer_lost(codec_of(Lost).decode(body))
+                self._peer_lost(codec_of(messages.Lost).decode(body))
             case Verb.TELL if head.call == "kernel.joined":
-                self._listener.peer_joined(codec_of(Joined).decode(body))
+                self._listener.peer_joined(codec_of(messages.Joined).decode(body))
             case Verb.TELL if head.call == "event":
-                self._listener.told(peer, codec_of(RunEvent).decode(body))
+                self._listener.told(peer, codec_of(messages.RunEvent).decode(body))
             case _:
                 pass  # a BYE is followed by the end of the connection; the rest is not for a supervisor
 
     def _settle(self, peer: str, head: Head, body: bytes) -> None:
         if head.verb is Verb.ERROR and not self._welcome.done():
             tree = decode_map(body)
-            self._welcome.set_exception(RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
+            self._welcome.set_exception(errors.RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
             return
         pending = self._pending.get(head.serial)
         if pending is None or pending.answer.done():
@@ -254,21 +229,21 @@ class Bus:
                 pending.extend(self._loop.time())
             self._loop.call_later(again_s, self._repeat, head.serial)
         else:
-            pending.answer.set_exception(CallFailed(pending.to or "the broker", pending.call, tree))
+            pending.answer.set_exception(errors.CallFailed(pending.to or "the broker", pending.call, tree))
 
     def _repeat(self, serial: int) -> None:
         pending = self._pending.get(serial)
         if pending is not None and not pending.answer.done():
             self._send(pending.frames)
 
-    def _peer_lost(self, lost: Lost) -> None:
+    def _peer_lost(self, lost: messages.Lost) -> None:
         for serial, pending in self._pending.items():
             if pending.to == lost.peer and not pending.answer.done():
                 if lost.returns:
                     pending.extend(self._loop.time())
                     self._loop.call_later(_ABSENT_S, self._repeat, serial)
                 else:
-                    pending.answer.set_exception(PeerLost(lost.peer, lost.reason))
+                    pending.answer.set_exception(errors.PeerLost(lost.peer, lost.reason))
         self._listener.peer_lost(lost)
 
     def lose(self, reason: str) -> None:
@@ -278,7 +253,7 @@ class Bus:
         link, self._link = self._link, None
         link.close()
         if not self._welcome.done():
-            self._welcome.set_exception(PeerLost("broker", reason))
+            self._welcome.set_exception(errors.PeerLost("broker", reason))
             self._welcome.exception()  # `join` may have given up already
         if not self._listener.bus_closed(reason):
             self.fail(reason)
@@ -298,18 +273,18 @@ class Bus:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
-        row, handler = CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
+        row, handler = messages.CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
         content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # as we are asked, so we answer
         try:
             if row is None or handler is None:
-                raise LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
+                raise errors.LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
             reply = await handler(peer, codec_of(row.request).decode(body))
             verb, data = Verb.REPLY, codec_of(row.reply).encode(reply, content)
         except Exception as error:  # noqa: BLE001 - the outermost frame of the task: a caller is answered always
-            failure = Failure("internal", f"{type(error).__name__}: {error}")
-            if isinstance(error, GanglionError):
-                failure = Failure(error.kind, str(error))
-            verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
+            failure = messages.Failure("internal", f"{type(error).__name__}: {error}")
+            if isinstance(error, errors.GanglionError):
+                failure = messages.Failure(error.kind, str(error))
+            verb, data = Verb.ERROR, codec_of(messages.Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
         key = (peer, head.serial, head.call)
         if head.call in _DONE_AGAIN:
@@ -378,7 +353,7 @@ class Hub:
         process = self.process
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
-            self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
+            self._loop.call_later(_DYING_S + limits.LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
         wanted = not self._closing.is_set() and self._owner.wants_broker()
         return wanted or self._coming is not None
 
@@ -396,7 +371,7 @@ class Hub:
         self.bus.heard_s = self._loop.time()
         answer: dict[str, list[str]] = json.loads(line)
         if "endpoints" not in answer:
-            raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
+            raise errors.LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
         self._remote = answer.get("remote", [])
         topics, watched = self._owner.interests()
         joining = asyncio.ensure_future(
@@ -408,7 +383,7 @@ class Hub:
         if process.ended.is_set():
             joining.cancel()
             await asyncio.wait([joining])
-            raise PeerLost(NAME, f"it {self._how(process)}")
+            raise errors.PeerLost(NAME, f"it {self._how(process)}")
         await joining
         self.since_s = self._loop.time()
         return answer
@@ -435,7 +410,7 @@ class Hub:
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
-        if self._loop.time() - self.since_s > RESTARTS_WITHIN_S:
+        if self._loop.time() - self.since_s > limits.RESTARTS_WITHIN_S:
             self._restarts = Restarts()  # earlier losses have nothing to do with this one
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
@@ -467,9 +442,9 @@ class Hub:
         while delay_s is not None and not await within(self._closing, delay_s):
             try:
                 answer = await self._start_and_join()
-            except (GanglionError, OSError) as error:
+            except (errors.GanglionError, OSError) as error:
                 await self._clear_away()
-                if first and not isinstance(error, PeerLost):
+                if first and not isinstance(error, errors.PeerLost):
                     raise
                 how, delay_s = str(error), self._delay_s()
                 continue
@@ -479,7 +454,7 @@ class Hub:
             return answer
         self._coming = None
         if first:
-            raise LaunchError(f"the broker does not come up: {how}")
+            raise errors.LaunchError(f"the broker does not come up: {how}")
         if not self._closing.is_set():
             self._give_up(f"is gone, and a new one does not come up: {how}", [])
         return {}

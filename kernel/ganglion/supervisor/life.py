@@ -5,32 +5,22 @@ from __future__ import annotations
 import signal
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum
 
-from ganglion.limits import (
-    EXIT_DIFFERS,
-    LEAVE_ASK_S,
-    LEAVE_KILL_S,
-    LEAVE_TERMINATE_S,
-    RESTART_DELAYS_S,
-    RESTARTS_PER_NAME,
-    RESTARTS_PER_RUN,
-    RESTARTS_WITHIN_S,
-)
+from ganglion import limits
 
 
 class State(Enum):
-    """Say how far a process has come."""
+    """Say how far a process has come; whoever enters one of the last four does what stands beside it."""
 
     PLANNED = "planned"
     STARTING = "starting"
     CANCELLED = "cancelled"  # no longer wanted, but whether it was started is not known yet
     RUNNING = "running"
-    LEAVING = "leaving"  # asked to leave
-    TERMINATED = "terminated"  # SIGTERM was sent
-    KILLED = "killed"  # SIGKILL was sent
-    GONE = "gone"
+    LEAVING = "leaving"  # ask it to leave
+    TERMINATED = "terminated"  # send SIGTERM to the process group
+    KILLED = "killed"  # send SIGKILL to the process group
+    GONE = "gone"  # report that the life is over: read `code`, `lost` and `reason`
 
 
 class Event(Enum):
@@ -46,49 +36,31 @@ class Event(Enum):
     EXITED = "exited"
 
 
-class Effect(Enum):
-    """Say what the supervisor has to do."""
-
-    ASK = "ask"
-    TERMINATE = "terminate"  # SIGTERM to the process group
-    KILL = "kill"  # SIGKILL to the process group
-    REPORT = "report"  # the life is over: read `code`, `lost` and `reason`
-
-
-Row = dict[Event, tuple[State, tuple[Effect, ...]]]
-
 _UNWANTED = (Event.LEAVE, Event.END, Event.KILL)
-_END: Row = {
-    Event.END: (State.TERMINATED, (Effect.TERMINATE,)),
-    Event.KILL: (State.KILLED, (Effect.KILL,)),
-    Event.EXITED: (State.GONE, (Effect.REPORT,)),
-}
-TRANSITIONS: dict[State, Row] = {
-    State.PLANNED: {Event.START: (State.STARTING, ()), **dict.fromkeys(_UNWANTED, (State.GONE, (Effect.REPORT,)))},
+_ENDED = {Event.EXITED: State.GONE}
+_END = {Event.END: State.TERMINATED, Event.KILL: State.KILLED, **_ENDED}
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.PLANNED: {Event.START: State.STARTING, **dict.fromkeys(_UNWANTED, State.GONE)},
     State.STARTING: {
-        Event.STARTED: (State.RUNNING, ()),
-        Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
+        Event.STARTED: State.RUNNING,
+        Event.FAILED: State.GONE,
+        **dict.fromkeys(_UNWANTED, State.CANCELLED),
     },
     State.CANCELLED: {
-        Event.STARTED: (State.KILLED, (Effect.KILL,)),
-        Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
+        Event.STARTED: State.KILLED,
+        Event.FAILED: State.GONE,
+        **dict.fromkeys(_UNWANTED, State.CANCELLED),
     },
-    State.RUNNING: {**_END, Event.LEAVE: (State.LEAVING, (Effect.ASK,))},
-    State.LEAVING: {**_END, Event.LEAVE: (State.LEAVING, ()), Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,))},
+    State.RUNNING: {**_END, Event.LEAVE: State.LEAVING},
+    State.LEAVING: {**_END, Event.LEAVE: State.LEAVING, Event.DEADLINE: State.TERMINATED},
     State.TERMINATED: {
         **_END,
-        Event.LEAVE: (State.TERMINATED, ()),
-        Event.END: (State.TERMINATED, ()),
-        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
+        Event.LEAVE: State.TERMINATED,
+        Event.END: State.TERMINATED,
+        Event.DEADLINE: State.KILLED,
     },
-    State.KILLED: {
-        **_END,
-        **dict.fromkeys(_UNWANTED, (State.KILLED, ())),
-        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
-    },
-    State.GONE: dict.fromkeys(_UNWANTED, (State.GONE, ())),
+    State.KILLED: {**_ENDED, **dict.fromkeys(_UNWANTED, State.KILLED), Event.DEADLINE: State.KILLED},
+    State.GONE: dict.fromkeys(_UNWANTED, State.GONE),
 }
 """What is no cell cannot happen: it is a mistake of the supervisor."""
 
@@ -96,7 +68,11 @@ _SENT = {  # signals of ours that may have ended a process
     State.TERMINATED: (signal.SIGTERM,),
     State.KILLED: (signal.SIGTERM, signal.SIGKILL),
 }
-_PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, State.KILLED: LEAVE_KILL_S}
+_PATIENCE_S = {
+    State.LEAVING: limits.LEAVE_ASK_S,
+    State.TERMINATED: limits.LEAVE_TERMINATE_S,
+    State.KILLED: limits.LEAVE_KILL_S,
+}
 
 
 def exit_text(code: int | None) -> str:
@@ -114,7 +90,8 @@ def exit_text(code: int | None) -> str:
 class Child:
     """Decide what is done with one process; never act.
 
-    After `receive` and `tick` the caller carries out the effects in order, and calls `tick` again at `deadline_s`.
+    After `receive` and `tick` the caller does what the state asks for that they return, and calls `tick` again at
+    `deadline_s`.
     """
 
     def __init__(self, name: str) -> None:
@@ -128,37 +105,36 @@ class Child:
 
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None, why: str = ""
-    ) -> tuple[Effect, ...]:
-        """Take in an event and return the effects; `patience_s` replaces the usual time in the new state."""
+    ) -> State | None:
+        """Take in an event; return the state that was entered, None if there is nothing to do.
+
+        `patience_s` replaces the usual time in it. One that is killed in vain is killed again.
+        """
         former = self.state
         row = TRANSITIONS[former]
         assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
-        self.state, effects = row[event]
+        self.state = row[event]
         self.started |= event is Event.STARTED
         if event in (Event.EXITED, Event.FAILED):
             self.code, self.why = code, self.why or why
             crashed = code is not None and code < 0 and -code not in _SENT.get(former, ()) and not self.why
             self.lost = crashed or former in (State.STARTING, State.RUNNING)
-        if self.state is not former or event is Event.DEADLINE:
-            usual_s = _PATIENCE_S.get(self.state)
-            self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
-        return effects
+        if self.state is former and event is not Event.DEADLINE:
+            return None
+        usual_s = _PATIENCE_S.get(self.state)
+        self.deadline_s = None if usual_s is None else now_s + (usual_s if patience_s is None else patience_s)
+        return self.state
 
-    def tick(self, now_s: float) -> tuple[Effect, ...]:
-        """Look at the clock; return the effects of a deadline that has passed."""
+    def tick(self, now_s: float) -> State | None:
+        """Look at the clock; return the state that was entered since a deadline has passed."""
         if self.deadline_s is None or now_s < self.deadline_s:
-            return ()
+            return None
         return self.receive(Event.DEADLINE, now_s)
 
     @property
     def gone(self) -> bool:
         """Say whether the life is over."""
         return self.state is State.GONE
-
-    @property
-    def orderly(self) -> bool:
-        """Say whether the process left as it should: wanted, by itself, with exit status 0, or was never started."""
-        return self.gone and not self.lost and self.code in (0, None)
 
     @property
     def reason(self) -> str:
@@ -184,44 +160,35 @@ class Verdict(Enum):
     LOST = "lost"  # no successor can replace it
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
-    """Hold what is known when the end of a process is judged.
+def judge(
+    *,
+    lost: bool,
+    code: int | None,
+    over: bool,
+    dismissed: bool,
+    replaced: bool,
+    joined: bool,
+    incarnation: int,
+    ours: bool,
+    disturbed: bool,
+) -> Verdict:
+    """Return what the end of a process means for its run, which may be `over`.
 
-    `over` is its run. `dismissed` says that its end was wanted, `current` that its name has no other process, `mended`
-    that losses of its kind are made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs
-    a program of ours; `disturbed` that there was no broker for a moment while it lived.
+    `dismissed` says that its end was wanted, `replaced` that its name has no other process and losses of its kind are
+    made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs a program of ours;
+    `disturbed` that there was no broker for a moment while it lived.
     """
-
-    lost: bool
-    code: int | None
-    over: bool
-    dismissed: bool
-    current: bool
-    mended: bool
-    joined: bool
-    incarnation: int
-    ours: bool
-    disturbed: bool
-
-    def judge(self) -> Verdict:
-        """Return what follows."""
-        if not self.lost or (self.over and self.code == 0):
-            return Verdict.WANTED
-        if self.over:
-            return Verdict.LOST
-        if self.dismissed:
-            return Verdict.NOTE
-        # A first process that ended by itself before it joined does so again, unless there was no broker to join.
-        refused = not self.joined and self.incarnation == 1 and refuses_to_start(self.code, self.ours)
-        if not (self.current and self.mended) or (refused and not self.disturbed):
-            return Verdict.LOST
-        return Verdict.REWIND if self.code == EXIT_DIFFERS and self.incarnation > 1 else Verdict.RESTART
-
-
-def refuses_to_start(code: int | None, ours: bool) -> bool:
-    """Say whether a process that never joined ended by itself, so that a successor would, too."""
-    return (code or 0) > 0 or (code in (None, 0) and not ours)
+    if not lost or (over and code == 0):
+        return Verdict.WANTED
+    if over:
+        return Verdict.LOST
+    if dismissed:
+        return Verdict.NOTE
+    # A first process that ended by itself before it joined does so again, unless there was no broker to join.
+    refuses = (code or 0) > 0 or (code in (None, 0) and not ours)
+    if not replaced or (refuses and not joined and incarnation == 1 and not disturbed):
+        return Verdict.LOST
+    return Verdict.REWIND if code == limits.EXIT_DIFFERS and incarnation > 1 else Verdict.RESTART
 
 
 class Restarts:
@@ -233,15 +200,15 @@ class Restarts:
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
-        self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
+        self, name: str, now_s: float, most: int = limits.RESTARTS_PER_NAME, within_s: float = limits.RESTARTS_WITHIN_S
     ) -> float | None:
         """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()
-        if len(moments_s) >= most or self._all >= RESTARTS_PER_RUN:
+        if len(moments_s) >= most or self._all >= limits.RESTARTS_PER_RUN:
             return None
-        delay_s = RESTART_DELAYS_S[min(len(moments_s), len(RESTART_DELAYS_S) - 1)]
+        delay_s = limits.RESTART_DELAYS_S[min(len(moments_s), len(limits.RESTART_DELAYS_S) - 1)]
         moments_s.append(now_s)
         self._all += 1
         return delay_s

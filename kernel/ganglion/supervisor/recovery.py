@@ -14,9 +14,9 @@ from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, DEADLINES_S, LE
 from ganglion.run.loss import awaited, mended
 from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
-from ganglion.supervisor.launch.process import look_on, within
+from ganglion.supervisor.launch.process import within
 from ganglion.supervisor.launch.system import liveness
-from ganglion.supervisor.life import Death, State, Verdict
+from ganglion.supervisor.life import State, Verdict, judge
 from ganglion.supervisor.resume import journal_age_s, journal_place, journal_position, rewind
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Admit, Done, Failure, Incident, Lost, Overdue, Withdraw
@@ -151,18 +151,18 @@ class Restarter:
                 asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
 
     def _judge(self, run: Run, member: Member) -> Verdict:
-        return Death(
-            member.child.lost,
-            member.child.code,
-            run.over.is_set(),
-            member.dismissed,
-            run.members.get(member.name) is member,
-            mended(run.plan.phases[run.phase], member.place),
-            member.here.is_set(),
-            member.incarnation,
-            member.place.program is None,
-            self._supervisor.disturbed_since(member.since_s),
-        ).judge()
+        current = run.members.get(member.name) is member
+        return judge(
+            lost=member.child.lost,
+            code=member.child.code,
+            over=run.over.is_set(),
+            dismissed=member.dismissed,
+            replaced=current and mended(run.plan.phases[run.phase], member.place),
+            joined=member.here.is_set(),
+            incarnation=member.incarnation,
+            ours=member.place.program is None,
+            disturbed=self._supervisor.disturbed_since(member.since_s),
+        )
 
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
@@ -342,44 +342,30 @@ def _reason_given(member: Member) -> str:
 _SILENT_S = 0.25  # from then on a broker is asked whether it is there
 
 
-class Watchdog:
-    """Look after runs and their broker between events; with `GANGLION_LIVENESS=off` nothing is killed."""
+def watch(supervisor: Supervisor, now_s: float | None) -> None:
+    """Look after runs and their broker between events; with `GANGLION_LIVENESS=off` nothing is killed.
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        self._task: asyncio.Task[None] | None = None
-        self._kills = liveness()
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._task = asyncio.create_task(look_on(self.look))
-
-    def stop(self) -> None:
-        """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def look(self, now_s: float | None) -> None:
-        """Look once; without a time we have slept ourselves, and the broker is given another one."""
-        if now_s is None:
-            now_s = self._supervisor.bus.heard_s = asyncio.get_running_loop().time()
-        supervisor = self._supervisor
-        for run in supervisor.runs.values():
-            if run.over.is_set():
-                continue
-            for member, length_s in run.waits_due(now_s):
-                supervisor.tell_wait(run, member, length_s)
-            for member in run.members.values():
-                placed = member.process is not None and not member.child.gone  # a launcher's search is no hang
-                if self._kills and placed and member.due_s is not None and now_s > member.due_s:
-                    if not member.here.is_set():
-                        member.kill_hung("it did not come back in time")
-                    member.due_s = None  # its own successor has as long again
-        broker, bus = supervisor.broker, supervisor.bus
-        if broker is None or broker.ended.is_set():
-            return
-        silent_s = now_s - bus.heard_s
-        if self._kills and silent_s > BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S:
-            broker.kill(f"it was silent for {silent_s:.1f} s")
-        elif silent_s > _SILENT_S:
-            bus.beat()
+    Without a time we have slept ourselves, and the broker is given another one.
+    """
+    kills = liveness()
+    if now_s is None:
+        now_s = supervisor.bus.heard_s = asyncio.get_running_loop().time()
+    for run in supervisor.runs.values():
+        if run.over.is_set():
+            continue
+        for member, length_s in run.waits_due(now_s):
+            supervisor.tell_wait(run, member, length_s)
+        for member in run.members.values():
+            placed = member.process is not None and not member.child.gone  # a launcher's search is no hang
+            if kills and placed and member.due_s is not None and now_s > member.due_s:
+                if not member.here.is_set():
+                    member.kill_hung("it did not come back in time")
+                member.due_s = None  # its own successor has as long again
+    broker, bus = supervisor.broker, supervisor.bus
+    if broker is None or broker.ended.is_set():
+        return
+    silent_s = now_s - bus.heard_s
+    if kills and silent_s > BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S:
+        broker.kill(f"it was silent for {silent_s:.1f} s")
+    elif silent_s > _SILENT_S:
+        bus.beat()

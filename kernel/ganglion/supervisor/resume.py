@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -311,18 +311,13 @@ _STOP_S = 2.0  # how long an interrupted run may wait for a process that is bein
 
 
 class Checkpointer:
-    """Write checkpoints of one run; `quiesced` stops processes for a moment, `warn` is told what could not be written.
+    """Write checkpoints of one run.
 
     There are none where a program takes part that writes no journal, or where lost processes are not replaced.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        quiesced: Callable[[Sequence[Process]], AbstractContextManager[bool]],
-        warn: Callable[[str], None],
-    ) -> None:
-        self._run, self._quiesced, self._warn = run, quiesced, warn
+    def __init__(self, supervisor: Supervisor, run: Run) -> None:
+        self._supervisor, self._run = supervisor, run
         self._checkpoints = Checkpoints(run.folder.path)
         self._lock = asyncio.Lock()
         self._stopping = asyncio.Lock()
@@ -356,13 +351,16 @@ class Checkpointer:
             try:
                 there = self._there()
                 # Nothing else happens in this process meanwhile.
-                checkpoint = None if there is None else self._checkpoints.note(self._quiesced(there[0]), there[1])
+                checkpoint = (
+                    None if there is None else self._checkpoints.note(self._supervisor.quiesced(there[0]), there[1])
+                )
                 if checkpoint is None:
                     return False
                 facts = {"run": self._run.id, "phase": self._run.phase, "stop": stop}
                 await asyncio.to_thread(self._checkpoints.keep, checkpoint, facts)
             except StoreError as error:
-                self._warn(f"{error}; should all processes be lost, the run goes on from an earlier one")
+                text = f"{error}; should all processes be lost, the run goes on from an earlier one"
+                self._supervisor.tell(self._run, event.WARNING, {"text": text})
                 return False
         return True
 
@@ -395,7 +393,7 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
     if table is not None:
         for name, life in table.lives.items():  # no incarnation is given out twice
             run.incarnations[name] = max(life.incarnation, run.incarnations.get(name, 0))
-        run.signals = run.signals or list(table.signals)
+        run.signals = run.signals or [(phase, signal) for phase, signal in table.signals]
     if recovery.begin is not None:
         run.phase = int(recovery.begin["phase"])
         await asyncio.to_thread(checkpoints.forget)

@@ -12,43 +12,35 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgpack
 
 from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
-from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
+from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
-from ganglion.supervisor.connection import Connection, write_private
-from ganglion.supervisor.event import (
-    EPISODE_ENDED,
-    EXCUSED,
-    PHASE_PAUSED,
-    PHASE_RESUMED,
-    PHASE_STARTED,
-    STEPS_TAKEN,
-    TABLE_STATE,
-    WAITING,
-    WARNING,
-)
-from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
+from ganglion.supervisor import event
+from ganglion.supervisor.connection import write_private
+from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
-from ganglion.supervisor.life import Child, Effect, Event, Restarts, State
+from ganglion.supervisor.life import Child, Event, Restarts, State
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
-from ganglion.wire.parcel import plan_bytes
 
 if TYPE_CHECKING:
     from ganglion.supervisor.resume import Checkpointer, RecoveryPlan
+    from ganglion.supervisor.supervisor import Supervisor
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -158,21 +150,20 @@ class Member:
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
         """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
-        self._carry_out(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
+        self._enter(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
 
-    def _carry_out(self, effects: tuple[Effect, ...]) -> None:
-        for effect in effects:
-            if effect is Effect.ASK:
-                self.asked = True
-                self.ask(self)
-            elif effect is Effect.REPORT:
-                self.gone.set()
-                self.ended(self)
-            elif self.process is not None:
-                self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
+    def _enter(self, state: State | None) -> None:
+        if state is State.LEAVING:
+            self.asked = True
+            self.ask(self)
+        elif state is State.GONE:
+            self.gone.set()
+            self.ended(self)
+        elif state in (State.TERMINATED, State.KILLED) and self.process is not None:
+            self.process.signal(signal.SIGTERM if state is State.TERMINATED else signal.SIGKILL)
         if self.child.deadline_s is not None:
             loop = asyncio.get_running_loop()
-            loop.call_at(self.child.deadline_s + 0.001, lambda: self._carry_out(self.child.tick(loop.time())))
+            loop.call_at(self.child.deadline_s + 0.001, lambda: self._enter(self.child.tick(loop.time())))
 
     # -- words --------------------------------------------------------------------------------------------------------
     @property
@@ -213,28 +204,7 @@ async def wait_gone(members: Sequence[Member], span_s: float) -> None:
 STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages, launchers.
-
-    Governor and store write into the folder of the run, and are started by `local`; all others by `launcher`. `remote`
-    is their way to the broker where they live on other machines.
-    """
-
-    connection: Connection
-    remote: Connection | None
-    folder: Path
-    results: Path
-    allow: Sequence[str]
-    local: Launcher
-    launcher: Launcher
-
-    def launcher_of(self, place: Place) -> Launcher:
-        """Return what starts the process of a place."""
-        return self.local if place.role in STORED else self.launcher
-
-
-async def start(home: Home, run: Run, member: Member) -> None:
+async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
     """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
@@ -246,8 +216,8 @@ async def start(home: Home, run: Run, member: Member) -> None:
     process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
     begun_s = time.monotonic()
     try:
-        spec = spec_of(home, run, member)
-        member.process = await process.start(home.launcher_of(member.place), spec)
+        spec = spec_of(supervisor, run, member)
+        member.process = await process.start(supervisor.launcher_of(member.place), spec)
     except (LaunchError, OSError) as error:
         member.receive(Event.FAILED, why=str(error))
         return
@@ -256,42 +226,42 @@ async def start(home: Home, run: Run, member: Member) -> None:
     member.receive(Event.STARTED)
 
 
-def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
+def spec_of(supervisor: Supervisor, run: Run, member: Member) -> LaunchSpec:
     """Return what a launcher is to start for a member; files that it needs are made, and given to its user."""
     place, program = member.place, member.place.program
     user = run.folder.give(place)
-    variables = variables_of(home, run, member)
+    variables = variables_of(supervisor, run, member)
     more: dict[str, Any] = {"role": place.role.value, "worker": place.worker, "user": place.run_as, "mask": run.mask}
     if member.keys is not None:
-        more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(home, member), "GANGLION_SERVER_KEY": ""}
+        more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(supervisor, member), "GANGLION_SERVER_KEY": ""}
     if program is None:
-        return LaunchSpec(log_name(place), variables, node=_on_node(home, run, member), **more)
-    argv = argv_of(home, run, member, variables, user)
+        return LaunchSpec(log_name(place), variables, node=_on_node(supervisor, run, member), **more)
+    argv = argv_of(supervisor, run, member, variables, user)
     cwd = str(Path(run.plan.folder or ".", program.cwd or ""))
     return LaunchSpec(member.label, {**variables, **program.variables}, argv, cwd=cwd, **more)
 
 
-def _on_node(home: Home, run: Run, member: Member) -> dict[str, str]:
+def _on_node(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
     """Return what a process keeps in a folder of its node, by the variables that name it; nothing if it sees ours."""
-    if home.launcher_of(member.place).shares_files:
+    if supervisor.launcher_of(member.place).shares_files:
         return {}
     journal = {"GANGLION_JOURNAL": f"{run.id}/journals/{log_name(member.place)}.journal"} if member.far else {}
     return {"GANGLION_NODE": run.id, **journal}
 
 
-def _endpoint_here(home: Home, member: Member) -> str:
+def _endpoint_here(supervisor: Supervisor, member: Member) -> str:
     """Return the way to the broker on this machine; one that cannot open the socket file has the port."""
     place = member.place
-    outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
-    return home.connection.tcp or home.connection.endpoint if outside else home.connection.endpoint
+    outside = place.program is not None or place.run_as is not None or not supervisor.launcher_of(place).shares_files
+    return supervisor.connection.tcp or supervisor.connection.endpoint if outside else supervisor.connection.endpoint
 
 
-def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
+def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
     """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    endpoint, keys = _endpoint_here(home, member), dict[str, str]()
-    if member.keys is not None and home.remote is not None:
-        endpoint, server = home.remote.endpoint, home.remote.curve["server_key"]
+    endpoint, keys = _endpoint_here(supervisor, member), dict[str, str]()
+    if member.keys is not None and supervisor.remote is not None:
+        endpoint, server = supervisor.remote.endpoint, supervisor.remote.curve["server_key"]
         keys = ClientKeys(server, member.keys.public, member.keys.secret).variables()
     variables = {
         **keys,
@@ -305,7 +275,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     if foreign:
         return variables
     if member.place.role in STORED:  # no other process needs to know where rows and models of all runs are
-        variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
+        variables |= {"GANGLION_RESULTS": str(supervisor.settings.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
@@ -317,19 +287,21 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {} if run.kept is None else {"GANGLION_KEEP": str(run.kept)}
         span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
         variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
-    near = home.launcher_of(member.place).shares_files
+    near = supervisor.launcher_of(member.place).shares_files
     if member.hears:
         variables["GANGLION_HEARS"] = "1"
     if member.keys is not None or not near:
         variables |= SINGLE_THREAD  # as those of the warm parent have it
     return variables | {
         "GANGLION_FOLDER": run.plan.folder,
-        "GANGLION_ALLOW": ",".join([*run.plan.allow, *home.allow]),
+        "GANGLION_ALLOW": ",".join([*run.plan.allow, *supervisor.settings.allow]),
         "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()) if near else "-",
     }
 
 
-def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], user: User | None) -> list[str]:
+def argv_of(
+    supervisor: Supervisor, run: Run, member: Member, variables: Mapping[str, str], user: User | None
+) -> list[str]:
     """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
     program = member.place.program
     argv = (program.command if program is not None else None) or []
@@ -339,7 +311,8 @@ def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], 
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
     name = f"{log_name(member.place)}.json"
-    folder = home.folder if home.remote is None else run.folder.logs  # a private one that is seen where it lives
+    # A private one that is seen where the program lives.
+    folder = run.folder.logs if supervisor.launcher.address or supervisor.folder is None else supervisor.folder
     path = folder / name if user is None else (run.folder.own(user) / name).resolve()
     write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
     if user is not None:
@@ -350,10 +323,6 @@ def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], 
 def _said(word: object) -> str:
     """Return a word of a peer as it may be shown."""
     return printable("" if word is None else str(word))[:_HEARD_CHARACTERS]
-
-
-def _number(value: object) -> bool:
-    return type(value) in (int, float)
 
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
@@ -488,9 +457,9 @@ class Run:
         begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        word, us = self.ended, incarnation_of(0, os.getpid())
-        ended = None if word is None else End(word.status, word.reason, word.heads)
-        return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
+        us, signals = incarnation_of(0, os.getpid()), [[*one] for one in self.signals]
+        ended = None if self.ended is None else replace(self.ended, failure=None)  # which may hold what JSON has not
+        return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, signals, ended)
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; later ones change nothing."""
@@ -511,39 +480,41 @@ class Run:
         """Return what is shown of an event: all of the governor's; of others waits, warnings and steps, at a rate."""
         if peer == self.governor.name:
             self.told.add(news.event)
-            if news.event in (PHASE_STARTED, PHASE_PAUSED, PHASE_RESUMED):
-                workers = news.fields.get("workers") if news.event == PHASE_PAUSED else None
+            if news.event in (event.PHASE_STARTED, event.PHASE_PAUSED, event.PHASE_RESUMED):
+                workers = news.fields.get("workers") if news.event == event.PHASE_PAUSED else None
                 self.paused = {w for w in workers if type(w) is int} if isinstance(workers, list) else set()
                 self.status = "paused" if self.paused and not news.fields.get("moving") else "running"
             return news
         member, given = self.members.get(peer), news.fields
-        if news.event == EXCUSED:
+        if news.event == event.EXCUSED:
             count = given.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
-        if news.event == TABLE_STATE:
+        if news.event == event.TABLE_STATE:
             plain = {k: v for k, v in given.items() if v is None or type(v) in (int, float, str)}
             self.tables[peer] = dict(list(plain.items())[:_TABLE_FIELDS])
             return None
-        if news.event not in (WAITING, WARNING, STEPS_TAKEN, EPISODE_ENDED):
+        if news.event not in (event.WAITING, event.WARNING, event.STEPS_TAKEN, event.EPISODE_ENDED):
             return None
-        if news.event != EPISODE_ENDED:
+        if news.event != event.EPISODE_ENDED:
             if now_s - self._heard_s.get((peer, news.event), -math.inf) < _HEARD_SPAN_S:
                 return None
             self._heard_s[peer, news.event] = now_s
-        if news.event in (WAITING, WARNING):
+        if news.event in (event.WAITING, event.WARNING):
             return RunEvent(news.event, {"text": _said(given.get("text")), "name": peer}, news.time_s, news.topic)
-        names = ("episode", "steps") if news.event == STEPS_TAKEN else ("episode", "episodes", "steps")
-        ended = given.get("episodes") if news.event == STEPS_TAKEN and "tick" in given else None  # with bodies
+        names = ("episode", "steps") if news.event == event.STEPS_TAKEN else ("episode", "episodes", "steps")
+        ended = given.get("episodes") if news.event == event.STEPS_TAKEN and "tick" in given else None  # with bodies
         if ended is not None:
             names = ("tick", "steps")
         counts = {name: given.get(name) for name in names}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None  # no controller has told that
         fields = {"phase": self.phase, "worker": member.place.worker, **counts}
-        if news.event == EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
+        if news.event == event.EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
             sums = given.get("returns")
-            fields["returns"] = {str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if _number(v)}
+            fields["returns"] = {
+                str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if type(v) in (int, float)
+            }
             fields |= {name: _said(given.get(name)) for name in ("environment", "reason")}
         else:
             if isinstance(ended, dict):
@@ -552,13 +523,6 @@ class Run:
             if member.place.evaluation:
                 fields["mode"] = "evaluate"
         return RunEvent(news.event, fields, news.time_s, news.topic)
-
-    def shown(self, news: RunEvent, now_s: float) -> None:
-        """Take in an event that observers see."""
-        if news.event == PHASE_STARTED:
-            self.pace = Pace.of(news.fields, now_s)
-        elif self.pace is not None:
-            self.pace.take(news.event, news.fields, now_s)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
@@ -587,7 +551,8 @@ class Run:
         if ended.status == FAILED:
             report = self._failure_report(ended)
         else:
-            clumsy = [m for m in processes if m.asked and m.child.gone and not m.child.orderly and not self.kill]
+            asked = [m for m in processes if m.asked and m.child.gone and not self.kill]
+            clumsy = [m for m in asked if m.child.lost or m.child.code not in (0, None)]
             report = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
         report += ["defect: " + text for text in self.defects]
         wrong = ended.status == FAILED or bool(self.defects)
@@ -682,8 +647,10 @@ def check_launcher(plan: Plan, launcher: Launcher) -> None:
         )
     for phase in plan.phases:
         reading = [f"agent {agent.name}: it learns from recorded episodes (replay)" for agent in replaying(phase)]
-        reading += [f"environment {e.uid}: it plays recorded episodes" for e in phase.environments if _plays(e.plugin)]
-        reading += [f"table {t.uid}: it begins with recorded episodes" for t in phase.pools if _begun(t.plugin)]
+        playing = [e.uid for e in phase.environments if e.plugin and registry.plays(e.plugin.name)]
+        begun = [t.uid for t in phase.pools if t.plugin and t.plugin.params.get("source") is not None]
+        reading += [f"environment {uid}: it plays recorded episodes" for uid in playing]
+        reading += [f"table {uid}: it begins with recorded episodes" for uid in begun]
         programs = [(f"environment {e.uid}", e.program) for e in phase.environments]
         programs += [(f"agent {agent.name}", agent.program) for agent in phase.agents]
         reading += [
@@ -695,17 +662,9 @@ def check_launcher(plan: Plan, launcher: Launcher) -> None:
             raise UsageError(f"{head}: phase {phase.name}: {reading[0]}, which is a file there")
 
 
-def _plays(plugin: PluginPlan | None) -> bool:
-    return plugin is not None and registry.plays(plugin.name)
-
-
-def _begun(plugin: PluginPlan | None) -> bool:
-    return plugin is not None and plugin.params.get("source") is not None
-
-
 def check_plan(run: str, plan: Plan) -> None:
     """Raise LaunchError for a plan or a phase that is too large."""
-    size = plan_bytes(plan.to_map())
+    size = len(msgpack.packb(plan.to_map()))
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
     for phase in plan.phases:

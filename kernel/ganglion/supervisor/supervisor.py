@@ -28,18 +28,18 @@ from ganglion.supervisor.connection import REMOTE, Access, Connection, connectio
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import CHECK, Local
-from ganglion.supervisor.launch.process import Process, within
+from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
 from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
+from ganglion.supervisor.pace import Pace
 from ganglion.supervisor.placement import AUTO, Placer
-from ganglion.supervisor.recovery import Restarter, Watchdog
+from ganglion.supervisor.recovery import Restarter, watch
 from ganglion.supervisor.relays import Relays
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,
     STORED,
-    Home,
     Member,
     Outcome,
     Run,
@@ -50,20 +50,7 @@ from ganglion.supervisor.runs import (
     wait_gone,
 )
 from ganglion.transport.curve import new_pair
-from ganglion.wire.messages import (
-    PROTOCOL_VERSION,
-    Done,
-    Ended,
-    Joined,
-    Lost,
-    Need,
-    Nothing,
-    RunEvent,
-    RunRequest,
-    Subscribe,
-    Watch,
-    Withdraw,
-)
+from ganglion.wire import messages
 from ganglion.wire.name import KERNEL, Role, topic
 
 _ENDED_KEPT = 32  # runs that have ended, for questions of operators
@@ -115,13 +102,13 @@ class Supervisor:
     def __init__(
         self,
         settings: Settings,
-        report: Callable[[str, RunEvent], None],
+        report: Callable[[str, messages.RunEvent], None],
         local: Local | None = None,
         launcher: Launcher | None = None,
     ) -> None:
         self.settings = settings
         self.runs: dict[str, Run] = {}
-        self.connection: Connection | None = None
+        self.connection: Connection  # from `open` on
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
         self.remote: Connection | None = None  # as processes on other machines see it
@@ -133,10 +120,10 @@ class Supervisor:
         self.local.logs = settings.logs
         self.launcher = launcher or self.local
         self._hub: Hub | None = None
-        self._folder: Path | None = None
+        self.folder: Path | None = None  # a private one, from `open` on
         self._checking: tuple[Plan, asyncio.Future[list[dict[str, Any]]]] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.watchdog = Watchdog(self)
+        self._looking: asyncio.Task[None] | None = None
         self.restarter = Restarter(self)
         self.placer = Placer(self, settings.cpus)
         self.relays = Relays(self)
@@ -165,25 +152,24 @@ class Supervisor:
             if self.launcher.address and not remote:
                 remote, self.access = [f"tcp://{self.launcher.address}:0"], Access(remote=True)
             self._hub = Hub(self.local, self.access, self.restarter, self.bus, log)
-            self._folder, endpoint = endpoint_folder(name)
+            self.folder, endpoint = endpoint_folder(name)
             if first is not None:
                 self._checking = first, asyncio.ensure_future(self._check(first))
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
             raise
-        self.watchdog.start()
-        assert self.connection is not None
+        self._looking = asyncio.create_task(look_on(lambda now_s: watch(self, now_s)))
         return self.connection
 
     def _write_connection(self, answer: dict[str, list[str]]) -> None:
-        assert self._folder is not None
+        assert self.folder is not None
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
-        results, run = str(self.settings.results.resolve()), self.settings.run
-        place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
+        run, where = self.settings.run, (str(self.settings.results.resolve()), self.settings.store)
+        place = Connection(messages.PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, *where)
         self.connection = self.access.local(place)
-        self.connection_file = connection_path(self._folder, self.settings.results, run)
+        self.connection_file = connection_path(self.folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
             self.remote = self.access.remote(place, endpoint)
@@ -193,7 +179,8 @@ class Supervisor:
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
-        self.watchdog.stop()
+        if self._looking is not None:
+            self._looking.cancel()
         if self._checking is not None:  # the answer is no longer needed
             self._checking[1].cancel()
             await asyncio.wait([self._checking[1]])
@@ -207,8 +194,8 @@ class Supervisor:
         found += await self.local.close()
         for file in filter(None, (self.connection_file, self.remote_file)):
             file.unlink(missing_ok=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
         return found
 
     # -- a run --------------------------------------------------------------------------------------------------------
@@ -221,12 +208,12 @@ class Supervisor:
         return await self._check(plan)
 
     async def _check(self, plan: Plan) -> list[dict[str, Any]]:
-        assert self._folder is not None, "open() comes first"
+        assert self.folder is not None, "open() comes first"
         self.local.prepare(registry.shared_imports(plan))
         users = await self._check_users(plan)
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         # One folder for each check: runs that begin at the same time are checked at the same time.
-        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
+        folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self.folder))
         asked, found = folder / "plan", folder / "faults"
         process = Process("check", None, lambda process: None)
         try:
@@ -271,7 +258,7 @@ class Supervisor:
         """Carry out a run that is known."""
         plan, folder, store = run.plan, run.folder, run.store
         run.queued, run.started_s = False, time.monotonic()
-        run.checkpointer = Checkpointer(run, self._quiesced, lambda text: self.tell(run, event.WARNING, {"text": text}))
+        run.checkpointer = Checkpointer(self, run)
         try:
             await asyncio.to_thread(check_plan, folder.run, plan)
             users = await self._check_users(plan)
@@ -321,7 +308,7 @@ class Supervisor:
             await asyncio.wait([beginning])
 
     async def _begin(self, run: Run) -> None:
-        topics = [Subscribe(topic(run.id, name)) for name in (event.TOPIC, event.WAITS)]
+        topics = [messages.Subscribe(topic(run.id, name)) for name in (event.TOPIC, event.WAITS)]
         try:
             await self.bus.ask_all("kernel.subscribe", topics)
             run.beginning = asyncio.ensure_future(begin(self, run))
@@ -390,14 +377,8 @@ class Supervisor:
         """Write the process table, admit members, and start their processes."""
         await self.note(run)
         await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
-        await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
-        assert self.connection is not None
-        assert self._folder is not None
-        settings = self.settings
-        remote = self.remote if self.launcher.address else None
-        home = Home(self.connection, remote, self._folder, settings.results, settings.allow, self.local, self.launcher)
-        ours = [member for member in members if not member.place.attached]
-        starts = asyncio.gather(*(start(home, run, member) for member in ours))
+        await self.bus.ask(KERNEL, "kernel.watch", messages.Watch([member.name for member in members]))
+        starts = asyncio.gather(*(start(self, run, member) for member in members if not member.place.attached))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
         self.spawn(self.note(run, must=False))
 
@@ -414,8 +395,12 @@ class Supervisor:
                     raise LaunchError(text) from error
                 self.tell(run, event.WARNING, {"text": text})
 
+    def launcher_of(self, place: Place) -> Launcher:
+        """Return what starts the process of a place: governor and store write into the folder of the run."""
+        return self.local if place.role in STORED else self.launcher
+
     @contextlib.contextmanager
-    def _quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
+    def quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
         """Stop processes for a short time, each by its launcher; say whether all are stopped."""
         groups: dict[Launcher, list[Launched]] = {}
         for process in processes:
@@ -460,17 +445,18 @@ class Supervisor:
         if now:
             loop = asyncio.get_running_loop()
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
+        ask, governor = self.bus.ask, run.governor.name
         try:
-            await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
+            await ask(governor, "governor.stop", messages.RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
             if now and not await within(run.over, _STOP_NOW_S / 2):
                 reason = f"{run.reason}; {await self._silent(run)} did not answer"
-                await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S)
+                await ask(governor, "governor.stop", messages.RunRequest(run.id, True, reason), LEAVE_ASK_S)
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
         """Return the members that others wait for and that wait for no other, in words."""
-        peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
+        peers = (await self.bus.ask(KERNEL, "kernel.peers", messages.Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
         found = [m.label for name, m in run.members.items() if name in awaited and not waits.get(name)]
@@ -497,10 +483,10 @@ class Supervisor:
     async def withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
         with contextlib.suppress(GanglionError):
-            await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
+            await self.bus.ask(KERNEL, "kernel.withdraw", messages.Withdraw(names), LEAVE_KILL_S)
 
     # -- what happens -------------------------------------------------------------------------------------------------
-    def peer_joined(self, joined: Joined) -> None:
+    def peer_joined(self, joined: messages.Joined) -> None:
         """Record that a member has joined."""
         member, run = self._member(joined.peer)
         if member is None or run is None:
@@ -513,7 +499,7 @@ class Supervisor:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
         self.restarter.joined(run, member)
 
-    def peer_lost(self, lost: Lost) -> None:
+    def peer_lost(self, lost: messages.Lost) -> None:
         """Record that the connection of a member has ended."""
         member, run = self._member(lost.peer)
         if member is None or run is None or lost.incarnation != member.incarnation:
@@ -529,7 +515,7 @@ class Supervisor:
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
             member.kill_hung(f"its connection was lost: {member.lost_reason}")
 
-    def told(self, peer: str, news: RunEvent) -> None:
+    def told(self, peer: str, news: messages.RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""
         run = self.runs.get(peer.partition("/")[0])
         if run is None:
@@ -544,8 +530,12 @@ class Supervisor:
             if peer != run.governor.name:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
-    def _show(self, run: Run, news: RunEvent) -> None:
-        run.shown(news, time.monotonic())
+    def _show(self, run: Run, news: messages.RunEvent) -> None:
+        """Show an event that observers see."""
+        if news.event == event.PHASE_STARTED:
+            run.pace = Pace.of(news.fields, time.monotonic())
+        elif run.pace is not None:
+            run.pace.take(news.event, news.fields, time.monotonic())
         self._report(run.id, news)
 
     def bus_closed(self, reason: str) -> bool:
@@ -558,7 +548,7 @@ class Supervisor:
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
         """Tell an event of a run, to the caller that has started us and to observers."""
-        news = RunEvent(name, {"run": run.id, **fields}, time.time())
+        news = messages.RunEvent(name, {"run": run.id, **fields}, time.time())
         self._show(run, news)
         if name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
@@ -580,20 +570,20 @@ class Supervisor:
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
-    async def _need(self, caller: str, need: Need) -> Done:
+    async def _need(self, caller: str, need: messages.Need) -> messages.Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):
             raise LaunchError(f"expected a phase 0 to {len(run.plan.phases) - 1}, found {need.phase}")
         async with run.changing:
             run.phase = need.phase
             await self.ensure(run, run.places(need.phase))
-        return Done()
+        return messages.Done()
 
-    async def _ended(self, caller: str, ended: Ended) -> Done:
+    async def _ended(self, caller: str, ended: messages.Ended) -> messages.Done:
         run = self._run_of(caller, ended.run)
         run.finish(ended)
         await self.note(run, must=False)  # once this is answered, no governor with its journal says it again
-        return Done()
+        return messages.Done()
 
     def _run_of(self, caller: str, name: str) -> Run:
         run = self.runs.get(name)

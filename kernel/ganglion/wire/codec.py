@@ -327,12 +327,12 @@ class Codec(typing.Generic[M]):
 
     def __init__(self, kind: type[M]) -> None:
         self.kind = kind
-        fields = dataclasses.fields(typing.cast(Any, kind))
+        fields, hints = dataclasses.fields(typing.cast(Any, kind)), typing.get_type_hints(kind)
         self.names = tuple(f.name for f in fields)
         self.decode: Callable[[bytes], M] = partial(self.from_map, None, "")
         """Return the message that a body holds."""
         self._required = frozenset(f.name for f in fields if f.default is MISSING)
-        judged = {f.name: _judged(f.type) for f in fields}
+        judged = {f.name: _judged(hints[f.name]) for f in fields}
         self._checks = {name: (usual, check) for name, (usual, check, _) in judged.items()}
         self._nested = frozenset(name for name, (_, _, nests) in judged.items() if nests)
         self._pairs = tuple((f.name, f.default) for f in fields)

@@ -64,9 +64,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     """Return records as pieces of bytes that are there together, or not at all.
 
     Large bytes are pieces of their own, and not copied: while gigabytes were packed at once, no other thread would run.
-
-    Raises:
-        LimitExceeded: They are too large for a block.
+    LimitExceeded if they are too large for a block.
     """
     pieces: list[bytes | memoryview] = []
     packer = msgpack.Packer(autoreset=False, unicode_errors="surrogatepass")
@@ -149,8 +147,7 @@ def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
 def read_records(journal: Any) -> Iterator[Record]:
     """Yield the records of the whole blocks of a journal, which is anything with slices and a length.
 
-    Raises:
-        RemoteProtocolError: It is no journal, or a block is damaged.
+    RemoteProtocolError if it is no journal, or a block is damaged.
     """
     size, place = len(journal), len(MAGIC)
     if size < place:

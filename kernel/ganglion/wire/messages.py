@@ -11,14 +11,14 @@ type of the first element tells which it is. In rows receivers accept an int whe
 float where an int is declared.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, dataclass_transform
 
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Message:
     """Make each subclass a message: a dataclass, frozen for type checkers.
 

@@ -59,11 +59,7 @@ def encoded(
 
 
 def lower(message: M, blobs: Sequence[bytes]) -> M:
-    """Return a message that has its large blocks and values again, in their places.
-
-    Raises:
-        RemoteProtocolError: A value is no blob that there is.
-    """
+    """Return a message that has its large blocks and values again; RemoteProtocolError if one is not there."""
 
     def lowered(value: Any, name: str) -> Any:
         if type(value) is not dict:
@@ -90,9 +86,7 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
     """Return a request as it travels, and its blobs; most have none, and travel as they are.
 
     What is sent to a program of another language stays in the body, whose bounds hold then.
-
-    Raises:
-        LimitExceeded: A part is larger than any message.
+    LimitExceeded if a part is larger than any message.
     """
     names = PARTS.get(call)
     if names is None or (call == "environment.start" and getattr(message, "plugin", None) is None):
@@ -116,8 +110,7 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
 def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
     """Return a request that `detach` and `encoded` took apart as it was.
 
-    Raises:
-        RemoteProtocolError: A parcel is for no field that may be one, is not there, or holds something else.
+    RemoteProtocolError if a parcel is for no field that may be one, is not there, or holds something else.
     """
     parcels: dict[str, Any] | None = getattr(message, "parcels", None)
     if not parcels:
@@ -132,11 +125,6 @@ def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
             )
         changes[name] = _unpacked(f"{call}.{name}", blobs[number], type(getattr(message, name)))
     return dataclasses.replace(message, **changes)  # type: ignore[type-var]
-
-
-def plan_bytes(plan: dict[str, Any]) -> int:
-    """Return how large a plan is as it travels."""
-    return len(msgpack.packb(plan))
 
 
 def _is_deep(value: Any, levels: int) -> bool:

@@ -14,7 +14,6 @@ from ganglion.cli.settings import Settings
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.supervisor.folder import (
     PROCESS_TABLE,
-    End,
     Incarnation,
     ProcessTable,
     RunFolder,
@@ -25,6 +24,7 @@ from ganglion.supervisor.folder import (
     reserve,
     write_process_table,
 )
+from ganglion.wire.messages import Ended
 
 
 @pytest.fixture
@@ -48,7 +48,8 @@ def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], ke
     """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
     (kept.path / "journals").mkdir()
     write_process_table(
-        kept.path, ProcessTable(boot, Incarnation(0), ended=End("finished", "completed", {"head": "ab"}))
+        kept.path,
+        ProcessTable(boot, Incarnation(0), ended=Ended("r", "finished", "completed", 0, heads={"head": "ab"})),
     )
     status, out, err = ganglion("resume", kept.run)
 
@@ -61,8 +62,8 @@ def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], ke
     assert 2 == ganglion("resume", kept.run)[0]
 
 
-@pytest.mark.parametrize("ended", [None, End("finished", "completed")])
-def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder, ended: End | None) -> None:
+@pytest.mark.parametrize("ended", [None, Ended("r", "finished", "completed", 0)])
+def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder, ended: Ended | None) -> None:
     """Its supervisor is there, also if it has heard of the end: exit 2, by its number; it seals the manifest itself."""
     write_process_table(kept.path, ProcessTable(boot_id(), incarnation_of(0, os.getpid()), ended=ended))
     status, _, err = ganglion("resume", kept.run)
@@ -82,7 +83,7 @@ def test_a_failure_that_was_heard_is_on_the_journals(
     plugin = PluginPlan("dummy")
     phase = PhasePlan(0, "train", [EnvironmentPlan("hill", plugin)], [], plugin, [], [])
     plan = Plan("demo", "demo", "42", [replace(phase, on_loss="recover")], document="uid: demo\n")
-    ended = None if status is None else End(status, "poison")
+    ended = None if status is None else Ended("r", status, "poison", 1)
     write_process_table(kept.path, ProcessTable(boot_id(), Incarnation(0), begun=True, ended=ended))
     for place in processes_of(kept.run, plan.phases[0]):
         kept.journal(place).parent.mkdir(exist_ok=True)

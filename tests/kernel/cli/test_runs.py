@@ -61,7 +61,7 @@ def _live(write_run: Callable[..., str], results: Path) -> Path:
     write_run("live-1", status="running")
     path = results / "live-1" / "connection.json"
     tokens = dict.fromkeys(("operator_token", "observer_token", "attach_token"), "")
-    place = {"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "run": "live-1", "results": ""}
+    place = {"version": 1, "pid": os.getpid(), "endpoint": "ipc://x", "tcp": None, "run": "live-1", "results": ""}
     path.write_text(json.dumps({**place, **tokens}))
     path.chmod(0o600)
     return path

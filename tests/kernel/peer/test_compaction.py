@@ -13,7 +13,7 @@ from ganglion.peer.journal.write import Journal
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Ordinals, Records
-from ganglion.peer.worker.lost import CommandHistory, Told
+from ganglion.peer.worker.recovery import Command, CommandHistory
 from ganglion.peer.worker.world import Phase, World
 from ganglion.run.flow import Flow, episodes_of
 from ganglion.run.governor import Governor
@@ -108,7 +108,7 @@ class Stood:
             "r",
             phase,
             [("c", self.condition, "phase")],
-            Setup("r", plan, None, "", self),  # type: ignore[arg-type]
+            Setup("r", phase, None, "", self),  # type: ignore[arg-type]
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
@@ -231,7 +231,7 @@ def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
     compaction.stand(Verdict("RESET"), list, loose=True)
     journal = phase.worlds[0].history
     assert journal is not None
-    journal.steps.append(Told(EnvironmentUpdate([[]], None), b""))
+    journal.steps.append(Command(EnvironmentUpdate([[]], None), b""))
     _, _, another = worker(peer)
     another._phase.worlds[0].history = journal
     another.stand(Verdict("RESET"), list, loose=False)

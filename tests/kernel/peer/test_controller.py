@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import CallFailed, RemoteProtocolError
-from ganglion.peer.conversation import Gone
+from ganglion.peer.conversation import PeerGone
 from ganglion.sdk.controller import Controller
 from ganglion.wire.messages import (
     ControllerEvaluate,
@@ -126,7 +126,7 @@ def test_a_lost_store_is_reported(worker: Any) -> None:
     it = worker()
     it.setup()
     it.start()
-    it.hosted.host.gone(Gone("r/store", 1, "exit 1"))
+    it.hosted.host.gone(PeerGone("r/store", 1, "exit 1"))
     it.hosted.host.tick()
 
     assert ("store", "the store is gone: exit 1", "r/store") == (

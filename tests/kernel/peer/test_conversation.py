@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER
-from ganglion.peer.conversation import Answer, Conversation, Gone, Leave, Request
+from ganglion.peer.conversation import Answer, Conversation, Leave, PeerGone, Request
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import Bye, Failure, Lost
@@ -347,7 +347,7 @@ class TwoPeers(RuleBasedStateMachine):
         before = {pending.serial for pending in self.talks[who].waits()}
         message = sent("", Head(Verb.LOST), codec_of(Lost).encode(Lost(self.names[1 - who], 1, "killed", True)))
         incoming, _ = self.talks[who].receive(message, self.now_s)
-        assert [Gone(self.names[1 - who], 1, "killed", True)] == incoming
+        assert [PeerGone(self.names[1 - who], 1, "killed", True)] == incoming
         assert before == {pending.serial for pending in self.talks[who].waits()}
 
     @rule(who=st.integers(0, 1), serial=st.integers(1, 8))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.conversation import Gone, Told
+from ganglion.peer.conversation import Notice, PeerGone
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.observer import ObserverHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
@@ -113,7 +113,7 @@ def test_a_process_that_returns_fails_nothing(stage: Stage) -> None:
     stage.start(None)
     stage.settle()
     stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
-    stage.hosted.host.gone(Gone("r/brain/one", 1, "killed by signal 9", True))
+    stage.hosted.host.gone(PeerGone("r/brain/one", 1, "killed by signal 9", True))
     stage.settle()
 
     assert [] == stage.link.asked("kernel.ended")
@@ -216,7 +216,7 @@ def kit(loader: Any, hosted: Any) -> Any:
 def tell(hosted: Any, call: str, message: Any) -> None:
     """Let the bus tell something."""
     head = Head(Verb.TELL, 0, call)
-    hosted.host.told(Told("r/governor", head, codec_of(type(message)).encode(message), ()))
+    hosted.host.told(Notice("r/governor", head, codec_of(type(message)).encode(message), ()))
 
 
 def test_a_gap_is_told_by_its_numbers(kit: Any) -> None:

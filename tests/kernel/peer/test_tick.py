@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from ganglion.peer.step.opponents import Draws, Opponents, Pool, Turns, rated
-from ganglion.peer.step.tick import Clock, Over, Pace, Timelines, closed_flags
+from ganglion.peer.step.tick import Clock, EndedEpisode, Pace, Timelines, closed_flags
 from ganglion.sdk.seed import stream, words
 from ganglion.wire.messages import TERMINATED, TRUNCATED
 
@@ -29,10 +29,10 @@ def timelines(*clocks: Clock, bodies: list[int] | None = None, end: str = "all",
     return found
 
 
-def play(core: Timelines, lengths: list[int]) -> tuple[dict[str, list[int]], list[Over]]:
+def play(core: Timelines, lengths: list[int]) -> tuple[dict[str, list[int]], list[EndedEpisode]]:
     """Make ticks until the phase is over; bodies terminate after so many steps. Return ticks and episodes."""
     ticks: dict[str, list[int]] = {clock.uid: [] for clock in core.clocks}
-    over: list[Over] = []
+    over: list[EndedEpisode] = []
     while not core.finished:
         for number in core.due():
             ticks[core.clocks[number].uid].append(core.tick)
@@ -172,7 +172,7 @@ def test_a_restored_state_goes_on_as_the_one_that_was_taken(lengths: list[int], 
 
 def test_who_was_closed_is_truncated() -> None:
     """The flags of bodies that lived until the end of their episode get the bit of truncation."""
-    over = Over(0, None, 0, 3, True, "terminated", np.array([5, 7]))
+    over = EndedEpisode(0, None, 0, 3, True, "terminated", np.array([5, 7]))
 
     found = closed_flags(np.array([TERMINATED, 0, 0], np.uint8), np.array([4, 5, 7]), [over])
     assert [TERMINATED, TRUNCATED, TRUNCATED] == found.tolist()
@@ -217,7 +217,9 @@ def herd(end: Any, **clock: Any) -> Timelines:
     return core
 
 
-def step(core: Timelines, flags: dict[int, int], spawned: dict[int, int] | None = None, anew: Any = ()) -> list[Over]:
+def step(
+    core: Timelines, flags: dict[int, int], spawned: dict[int, int] | None = None, anew: Any = ()
+) -> list[EndedEpisode]:
     """Make a step with all who live; rows have these flags, and rows become bodies of these numbers."""
     rows = core.rows[0][core.living(0)]
     given = np.array([flags.get(row, 0) for row in rows.tolist()], np.uint8)

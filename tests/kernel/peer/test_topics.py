@@ -8,7 +8,7 @@ import pytest
 
 from ganglion.errors import CallFailed
 from ganglion.limits import TOPIC_MESSAGES
-from ganglion.peer.worker.topics import Board
+from ganglion.peer.worker.topics import TopicBoard
 
 LAKE, MOOR, ADA = "r/environment/lake/0", "r/environment/moor/0", "r/muscle/ada/0"
 NAMES = {LAKE: "lake", MOOR: "moor", ADA: "ada"}
@@ -22,9 +22,9 @@ class Rows(list[list[Any]]):
         self.append(record)
 
 
-def board(rows: Rows | None = None) -> Board:
+def board(rows: Rows | None = None) -> TopicBoard:
     """Return the board of a worker with two environments and an agent, at tick 7."""
-    return Board(rows if rows is not None else Rows(), (0, "train", 1), NAMES, lambda: 7)  # type: ignore[arg-type]
+    return TopicBoard(rows if rows is not None else Rows(), (0, "train", 1), NAMES, lambda: 7)  # type: ignore[arg-type]
 
 
 def test_messages_go_to_one_or_to_all_others() -> None:

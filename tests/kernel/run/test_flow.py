@@ -17,7 +17,7 @@ from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal
 class Seeds:
     """Give worker and episode as seeds."""
 
-    def episode_seeds(self, phase: Any, worker: int, episode: int) -> dict[str, Any]:
+    def episode_seeds(self, worker: int, episode: int) -> dict[str, Any]:
         """Return one environment's seed."""
         return {"hill": {"seed": 100 * worker + episode, "stream": b""}}
 

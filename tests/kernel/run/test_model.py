@@ -122,8 +122,7 @@ def test_which_phase_of_another_run_is_meant(load: Any, having: list[int], picke
 
 def test_where_nobody_learns_the_former_model_is_stored(kit: Any) -> None:
     """A brain that learns stores what it has become; in a test phase it copies what it began with."""
-    place = lambda phase, agent, second=None: f"{second or '/results'}/{phase.index}/{agent}"  # noqa: E731
-    found, one = Inheritance(kit.FakeServices(lambda phase: []), place), kit.agent(brain="dummy", models="/second")
+    found, one = Inheritance(kit.FakeServices(lambda phase: []), "/results"), kit.agent(brain="dummy", models="/second")
     found.restore([[0, "ada", "/a"]])
     found.enter(kit.phase(1, agents=[one]))
     assert BrainStore(source="/a", models="/results/1/ada", second="/second/farm-1/1/ada") == found.request(one)

@@ -31,11 +31,11 @@ def test_filters_have_streams_by_their_number(kit: Any) -> None:
     filters = [PluginPlan("norm", {"epsilon": 1.0}), PluginPlan("delta_step")]
     phase = kit.phase(agents=[kit.agent(brain="dummy"), kit.agent(name="bob")], mode="train", workers=2)
     phase.agents[0].filters[:] = filters
-    setup = Setup("farm-1", kit.plan(phase), "farm-1/store", "/results", Paths())
+    setup = Setup("farm-1", phase, "farm-1/store", "/results", Paths())
     agents = resolve(phase, {"hill": kit.declared})
-    cast = Cast([], {}, agents, {}, {}, False)
-    muscle = setup.start(phase, 1, cast, Verdict("RESET")).agents[0]["filters"]
-    brain = setup.brain(phase, agents[0], {}, {}).filters
+    cast = Cast([], {}, agents)
+    muscle = setup.start(1, cast, Verdict("RESET")).agents[0]["filters"]
+    brain = setup.brain(agents[0], {}, {}).filters
     assert brain is not None
 
     assert [("norm", {"epsilon": 1.0}), ("delta_step", {})] == [(f["name"], f["params"]) for f in muscle]
@@ -43,8 +43,8 @@ def test_filters_have_streams_by_their_number(kit: Any) -> None:
     assert [f"{path}/0/worker/1", f"{path}/1/worker/1"] == [f["stream"].decode() for f in muscle]
     path = "phase/phase 0/agent/ada/brain/filter"
     assert [f"{path}/0", f"{path}/1"] == [f["stream"].decode() for f in brain]
-    assert setup.start(phase, 0, cast, Verdict("RESET")).agents[1]["filters"] is None
-    later = setup.episode_seeds(phase, 1, 4)["hill"]
+    assert setup.start(0, cast, Verdict("RESET")).agents[1]["filters"] is None
+    later = setup.episode_seeds(1, 4)["hill"]
     assert b"phase/phase 0/train/environment/hill/worker/1/episode/4" == later["stream"]
     assert len(later["stream"]) == later["seed"]
 
@@ -149,7 +149,7 @@ def bodies_phase(kit: Any, **more: Any) -> Any:
 def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
     """Environments have their clocks, bodies all that the document says of them and the places of their agents."""
     phase = bodies_phase(kit)
-    message = Setup("farm-1", kit.plan(phase), None, "/results", Given()).controller(phase, 1, [], {})
+    message = Setup("farm-1", phase, None, "/results", Given()).controller(1, Cast([], {}))
     keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps", "episode_end")
     assert message.bodies is not None
 
@@ -168,12 +168,12 @@ def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
 def test_other_phases_hear_of_no_bodies(kit: Any) -> None:
     """Neither their messages nor what these hold of environments and agents have keys of bodies and timelines."""
     phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train")
-    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
-    message = setup.controller(phase, 0, [], {})
+    setup = Setup("farm-1", phase, None, "/results", Given())
+    message = setup.controller(0, Cast([], {}))
     agents = resolve(phase, {"hill": kit.declared})
-    [ada] = setup.start(phase, 0, Cast([], {}, agents, {}, {}, False), Verdict("RESET")).agents
+    [ada] = setup.start(0, Cast([], {}, agents), Verdict("RESET")).agents
 
-    assert (None, None, None) == (message.bodies, message.end, setup.brain(phase, agents[0], {}, {}).bodies)
+    assert (None, None, None) == (message.bodies, message.end, setup.brain(agents[0], {}, {}).bodies)
     assert not {"period", "episode_end", "max_steps"} & message.environments[0].keys()
     assert not {"bodies", "locals"} & ada.keys()
 
@@ -189,7 +189,7 @@ def test_other_phases_hear_of_no_bodies(kit: Any) -> None:
 def test_caps_of_conditions_are_for_environments_without_their_own(kit: Any, conditions: Any, caps: Any) -> None:
     """The least of several counts."""
     phase = bodies_phase(kit)
-    message = Setup("farm-1", kit.plan(phase), None, "/results", Given(*conditions)).controller(phase, 0, [], {})
+    message = Setup("farm-1", phase, None, "/results", Given(*conditions)).controller(0, Cast([], {}))
 
     assert caps == [row["max_steps"] for row in message.environments]
 
@@ -197,9 +197,9 @@ def test_caps_of_conditions_are_for_environments_without_their_own(kit: Any, con
 def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
     """Those of an agent are in its order, each with its stream; a brain knows which of them teach it."""
     phase = bodies_phase(kit)
-    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
+    setup = Setup("farm-1", phase, None, "/results", Given())
     agents = resolve(phase, {"lake": kit.declared, "moor": kit.declared})
-    start = setup.start(phase, 1, Cast([], {}, agents, {}, {}, False), Verdict("RESET"))
+    start = setup.start(1, Cast([], {}, agents), Verdict("RESET"))
     ada, bob = start.agents
     path = "phase/phase 0/train/agent/{}/muscle/worker/1/body/{}"
     streams = [path.format("ada", at) for at in ("lake/0", "lake/1", "moor/0")]
@@ -210,5 +210,5 @@ def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
     assert (["0"], ["moor.0"]) == ([r["id"] for r in ada["sensors"]], [r["id"] for r in bob["sensors"]])
     assert [{"sensors": ["0"], "actuators": ["0"], "rewards": None}] == ada["locals"] == bob["locals"]
     assert [None, None] == [ada["groups"], bob["groups"]]
-    assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(phase, agents[0], {}, {}).bodies
-    assert ["ada/0", "ada/1"] == setup.brain(phase, agents[0], {}, {}).muscles
+    assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(agents[0], {}, {}).bodies
+    assert ["ada/0", "ada/1"] == setup.brain(agents[0], {}, {}).muscles

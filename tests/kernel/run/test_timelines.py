@@ -27,7 +27,7 @@ LIMIT = [("total", 1)]
 class Seeds:
     """Give no seeds: environments of a phase with bodies derive those of later episodes themselves."""
 
-    def episode_seeds(self, phase: Any, worker: int, episode: int) -> dict[str, Any]:
+    def episode_seeds(self, worker: int, episode: int) -> dict[str, Any]:
         """Return nothing."""
         return {}
 

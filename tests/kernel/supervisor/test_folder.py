@@ -19,7 +19,6 @@ from ganglion.run.plan import PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import (
     MANIFEST,
     PROCESS_TABLE,
-    End,
     Files,
     Incarnation,
     ProcessTable,
@@ -37,6 +36,7 @@ from ganglion.supervisor.folder import (
     write_process_table,
 )
 from ganglion.supervisor.resume import forget
+from ganglion.wire.messages import Ended
 from ganglion.wire.name import Role, peer_name, safe
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
@@ -91,8 +91,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         True,
         True,
         {"r/governor": Incarnation(3), "r/store": Incarnation(1, 7, 9)},
-        ((2, "RESET"),),
-        End("finished", "completed", {"head": "ab"}),
+        [[2, "RESET"]],
+        Ended("r", "finished", "completed", 0, heads={"head": "ab"}),
     )
     write_process_table(tmp_path, written)
 

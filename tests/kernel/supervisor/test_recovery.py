@@ -11,7 +11,7 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.life import State
-from ganglion.supervisor.recovery import Restarter, Watchdog
+from ganglion.supervisor.recovery import Restarter, watch
 from ganglion.supervisor.runs import Run
 from ganglion.wire.messages import Admit
 
@@ -147,10 +147,9 @@ class FakeMember:
         self.why = why
 
 
-def _watchdog(member: FakeMember) -> tuple[Watchdog, Any]:
+def _watched(member: FakeMember) -> Any:
     run = SimpleNamespace(over=SimpleNamespace(is_set=lambda: False), waits_due=lambda now_s: [], members={"x": member})
-    supervisor: Any = SimpleNamespace(runs={"r": run}, broker=None, bus=None)
-    return Watchdog(supervisor), supervisor
+    return SimpleNamespace(runs={"r": run}, broker=None, bus=None)
 
 
 @needs_linux
@@ -158,10 +157,10 @@ def _watchdog(member: FakeMember) -> tuple[Watchdog, Any]:
 def test_a_successor_that_does_not_join_in_time_is_killed(here: bool, placed: bool) -> None:
     """A successor has until then to join; one that has joined, or has no place to live yet, is left alone."""
     member = FakeMember(here, placed)
-    watchdog, _ = _watchdog(member)
-    watchdog.look(9.5)
+    supervisor = _watched(member)
+    watch(supervisor, 9.5)
     early = member.why
-    watchdog.look(10.5)
+    watch(supervisor, 10.5)
 
     killed = "" if here or not placed else "it did not come back in time"
     assert ("", killed, None if placed else 10.0) == (early, member.why, member.due_s)
@@ -172,13 +171,13 @@ def test_a_silent_broker_is_killed() -> None:
     """A broker that says nothing for two seconds is killed, and its end is told with that reason."""
     sent: list[str] = []
     beats: list[float] = []
-    watchdog, supervisor = _watchdog(FakeMember())
+    supervisor = _watched(FakeMember())
     ended = SimpleNamespace(is_set=lambda: False)
     supervisor.broker = SimpleNamespace(ended=ended, kill=sent.append)
     supervisor.bus = SimpleNamespace(heard_s=10.0, beat=lambda: beats.append(1.0))
     for now_s in (10.1, 10.5, 11.0, 11.9):
-        watchdog.look(now_s)
+        watch(supervisor, now_s)
     assert ([], 3) == (sent, len(beats))
-    watchdog.look(12.1)
+    watch(supervisor, 12.1)
 
     assert ["it was silent for 2.1 s"] == sent

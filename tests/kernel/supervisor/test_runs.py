@@ -16,7 +16,8 @@ from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.life import Event
-from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_launcher, variables_of
+from ganglion.supervisor.runs import Member, Run, argv_of, check_launcher, variables_of
+from ganglion.supervisor.supervisor import Settings, Supervisor
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -146,14 +147,17 @@ def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
     mill = EnvironmentPlan("mill", program=ProgramPlan(["./mill", "--at={connection}", "x"]))
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, environments=[mill])])
     connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", "o", "w", "a")
-    home = Home(connection, None, tmp_path, tmp_path / "results", (), Local(), Local())
+    supervisor = Supervisor(Settings(tmp_path / "results", None), lambda run, news: None)
+    supervisor.connection, supervisor.folder = connection, tmp_path
 
     async def body() -> tuple[dict[str, str], list[str], list[str]]:
         run = Run(plan, RunFolder("r-1", tmp_path), None)
         place = next(place for place in run.places(0) if place.uid == "mill")
         member = run.member(place, lambda m: None, lambda m: None)
-        variables = variables_of(home, run, member)
-        first, second = (argv_of(home, run, member, variables, None) for _ in range(2))  # a successor has the same
+        variables = variables_of(supervisor, run, member)
+        first, second = (
+            argv_of(supervisor, run, member, variables, None) for _ in range(2)
+        )  # a successor has the same
         return variables, first, second
 
     variables, argv, again = asyncio.run(body())

@@ -17,11 +17,12 @@ import numpy as np
 from ganglion.errors import AuthorError, DocumentError, GanglionError, RemoteProtocolError
 from ganglion.peer.agent.decision import Notes, evaluated, signal_of
 from ganglion.peer.agent.filters import LearningFilters
+from ganglion.peer.agent.host import AgentHost, Part, shown_behind
 from ganglion.peer.agent.replay import Learner, provider
 from ganglion.peer.agent.table import Tables
 from ganglion.peer.agent.transitions import (
-    Remember,
     Row,
+    RowWriter,
     Stack,
     by_groups,
     joined_transitions,
@@ -32,7 +33,6 @@ from ganglion.peer.agent.transitions import (
 )
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
-from ganglion.peer.host import AgentHost, Part, shown_behind
 from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.models import files_of
 from ganglion.peer.participant import DEFERRED
@@ -849,7 +849,7 @@ class BrainHost(AgentHost):
         super()._declare_rewards(declarations)
         assert self._rewards is not None
         layouts = (self._sensor_layout, self._actuator_layout, self._outer[0].actuator_layout, self._rewards)
-        self._remember = Remember(self._memory, *layouts)
+        self._remember = RowWriter(self._memory, *layouts)
         for stack, rewards in zip(self._stacks, self._reward_layouts, strict=True):
             stack.declare(rewards)
         if len(self._parts) > 1:

@@ -15,10 +15,10 @@ from ganglion.limits import BODIES_MEMORY_ROWS, BODY_MEMORY_ROWS_MIN, INTEGER_MA
 from ganglion.peer.agent.acting import Acting, ActingGroups
 from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, ArrayFilters, BodyFilters, GroupFilters
+from ganglion.peer.agent.host import AgentHost, shown_behind
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.host import AgentHost, shown_behind
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, Masks, is_blocks

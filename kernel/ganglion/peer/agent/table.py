@@ -10,7 +10,7 @@ from typing import Any
 from ganglion.errors import DeadlineExceeded, LimitExceeded, RemoteProtocolError
 from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
-from ganglion.peer.conversation import Gone, Pending, Request
+from ganglion.peer.conversation import PeerGone, Pending, Request
 from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
@@ -47,10 +47,11 @@ class TableHost(Host):
     kind = "table"
     calls = ("setup", "ask", "shutdown")
     timed = True
+    participant: Participant
 
     def __init__(self, loader: Loader) -> None:
-        super().__init__(loader)
-        self.participant: Participant  # set before anything is served
+        self._loader = loader
+        self._compaction: Compaction | None = None  # of the journal
         self._pool: Pool | None = None
         self._setup: TableSetup
         self._requests = 0  # since the last check for compaction
@@ -187,7 +188,7 @@ class TableHost(Host):
         told = "; ".join(f"{label(peer)} is gone: {reason}" for peer, reason in self._gone.items())
         return told or "no agent has changed that"
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Record that a writer is lost; if it does not come back, waits for it fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return

@@ -40,7 +40,7 @@ class Row:
     data: Any
 
 
-class Remember:
+class RowWriter:
     """Write rows into a memory; the layouts are those of an agent, `applied` that of its actuators behind filters."""
 
     def __init__(self, memory: Memory, sensors: Layout, actuators: Layout, applied: Layout, rewards: Layout) -> None:

@@ -56,7 +56,8 @@ class EnvironmentHost(Host):
     calls = ("start", "update", "reset", "shutdown")
 
     def __init__(self, loader: Loader, plugin: str | None = None) -> None:
-        super().__init__(loader)
+        self._loader = loader
+        self._compaction: Compaction | None = None  # of the journal
         self._own = plugin
         self._environment: Environment | None = None
         self._answered: int | None = None  # what stands for the answer to the start

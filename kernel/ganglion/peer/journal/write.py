@@ -18,7 +18,7 @@ import msgpack
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, JOURNAL_BYTES
-from ganglion.peer.conversation import Conversation, Incoming, Request, Told
+from ganglion.peer.conversation import Conversation, Incoming, Notice, Request
 from ganglion.wire import journal as wire
 from ganglion.wire.envelope import Position, decode_head, encode_head
 from ganglion.wire.journal import Entry, Kind, Record
@@ -509,7 +509,7 @@ class Recorded(ABC):
                 self._place, self._placed_s = journal.place(), self.clock()
         return state
 
-    def begin_journal(self, heard: Sequence[tuple[Request | Told, int | None]] | None, state: Any = None) -> bool:
+    def begin_journal(self, heard: Sequence[tuple[Request | Notice, int | None]] | None, state: Any = None) -> bool:
         """Forget what was received; a successor replays only these requests, and goes on from the state.
 
         With each request goes the digest of its answer, None if that is still to be given, or if none is due; then
@@ -548,7 +548,7 @@ class Recorded(ABC):
         answer = None if self._journal is None else self._conversation.answered(request)
         return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 
-    def told_in_journal(self) -> Iterator[Told]:
+    def told_in_journal(self) -> Iterator[Notice]:
         """Yield what was told since the journal was begun, read from there: it may be more than memory should hold."""
         if self._journal is None:
             return
@@ -557,7 +557,7 @@ class Recorded(ABC):
                 peer, head, *rest = self._journal.frames(record.payload)
                 found = decode_head(head)
                 if found.verb is Verb.TELL:
-                    yield Told(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))
+                    yield Notice(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))
 
 
 def _words(position: Position) -> str:

@@ -13,7 +13,7 @@ import msgpack
 
 from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
-from ganglion.peer.conversation import Told
+from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
 from ganglion.peer.values import to_json
 from ganglion.peer.wait import Reports
@@ -362,7 +362,7 @@ class Records:
     def _beyond(self, messages: int, size_bytes: int) -> bool:
         return len(self._sent) > messages or sum(sent.size_bytes for sent in self._sent) > size_bytes
 
-    def heard(self, told: Told) -> bool:
+    def heard(self, told: Notice) -> bool:
         """Take an acknowledgement; says whether it was one."""
         if told.head.call != "record.ack":
             return False

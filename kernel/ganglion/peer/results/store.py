@@ -12,8 +12,9 @@ from typing import Any
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, STREAM_CREDIT_BYTES, WAIT_REPORT_S
 from ganglion.peer.author import failure_of, show_failure
-from ganglion.peer.conversation import Gone, Told
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.conversation import Notice, PeerGone
+from ganglion.peer.host import Host
+from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
@@ -47,7 +48,7 @@ class _Trouble:
     told_s: float
 
 
-class StoreHost:
+class StoreHost(Host):
     """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge.
 
     While the store cannot be written nothing is acknowledged, so that every writer stops when its credit is used up;
@@ -64,6 +65,7 @@ class StoreHost:
         behind: The phase from which on all is withdrawn that the journal of a predecessor does not have.
     """
 
+    participant: Participant
     idle_s = COMMIT_S
 
     def __init__(
@@ -87,13 +89,8 @@ class StoreHost:
         self._governor = ""
         self._marked = False
         self._begun = self._ended = False  # whether the records of the run's begin and end have come
-        self.participant: Participant  # set before anything is served
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers: nothing is asked of it."""
-        return {}
-
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take one batch; hold it while nothing can be written."""
         if told.head.call != "record.batch":
             return
@@ -169,7 +166,7 @@ class StoreHost:
             self._owe(peer)
         self.commit()
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """End the run of a governor that is lost and does not return; what was not sealed stays invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
@@ -272,9 +269,9 @@ class StoreHost:
             size_bytes = self.participant.journal_bytes
         self._shorten_at_bytes = max(STORE_JOURNAL_BYTES, 2 * size_bytes)
 
-    def _needed(self, bytes_max: int) -> list[Told] | None:
+    def _needed(self, bytes_max: int) -> list[Notice] | None:
         """Return the batches in the journal without what is not needed any more; None if hardly anything can go."""
-        numbering, kept, size_bytes = Numbering(self._base), list[Told](), 0
+        numbering, kept, size_bytes = Numbering(self._base), list[Notice](), 0
         codec = codec_of(RecordBatch)
         for told in self.participant.told_in_journal():
             if told.head.call != "record.batch":
@@ -285,7 +282,7 @@ class StoreHost:
             records = [record for record in batch.records if self._needs(record)]
             if records:
                 rest, blobs = detach(told.head.call, RecordBatch(0, records))
-                kept.append(Told(told.peer, told.head, codec.encode(rest), tuple(blobs)))
+                kept.append(Notice(told.peer, told.head, codec.encode(rest), tuple(blobs)))
                 size_bytes += len(kept[-1].body) + sum(map(len, blobs))
                 if size_bytes > bytes_max:
                     return None

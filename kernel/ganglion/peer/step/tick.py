@@ -40,7 +40,7 @@ class Clock(NamedTuple):
     end: str | int = "all"
 
 
-class Over(NamedTuple):
+class EndedEpisode(NamedTuple):
     """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
 
     `closed` are the rows of bodies that lived until its end: their last transitions are truncated. One that is `lost`
@@ -229,7 +229,7 @@ class Timelines:
 
     def take(
         self, environment: int, rows: Array, flags: Array, own: int, begun: Array, spawned: Spawned | None = None
-    ) -> list[Over]:
+    ) -> list[EndedEpisode]:
         """Take a step: the flags of these rows, the environment's own, and the rows that begin anew within the step.
 
         Bodies that ended, or whose episode is over, live no longer; with `each` those that begin anew live again.
@@ -268,7 +268,7 @@ class Timelines:
         self._begin(rows)
         self.step[rows] = 0 if each else self.steps[environment]
 
-    def _take_each(self, environment: int, ended: Array, flags: Array, begun: Array) -> list[Over]:
+    def _take_each(self, environment: int, ended: Array, flags: Array, begun: Array) -> list[EndedEpisode]:
         clock = self.clocks[environment]
         found = []
         for row, flag in zip(ended.tolist(), flags.tolist(), strict=True):
@@ -281,7 +281,9 @@ class Timelines:
                 elif self._made[row] == clock.budget_steps:
                     reason = BUDGET
             b = int(self.b[row])
-            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY, b=b))
+            found.append(
+                EndedEpisode(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY, b=b)
+            )
         if found or len(begun):
             self.episode[ended] += 1
             self._begin(begun)
@@ -291,7 +293,7 @@ class Timelines:
         self.spent[environment] = spent
         return found
 
-    def _take_all(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> list[Over]:
+    def _take_all(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> list[EndedEpisode]:
         clock, steps = self.clocks[environment], self.steps[environment]
         spent = self._steps_made[environment] == clock.budget_steps
         meant = self._satisfying(environment, ended, flags, own, spawned)
@@ -321,16 +323,16 @@ class Timelines:
             return None
         return int(np.bitwise_or.reduce(met)) if len(met) else None
 
-    def _close(self, environment: int, terminated: bool, reason: str, lost: bool = False) -> Over:
+    def _close(self, environment: int, terminated: bool, reason: str, lost: bool = False) -> EndedEpisode:
         rows = self.rows[environment]
         closed = rows[self.alive[rows]]
         self.alive[rows] = False
         number, steps = self.episodes[environment], self.steps[environment]
         self.episodes[environment] += 1
         self.steps[environment] = 0
-        return Over(environment, None, number, steps, terminated, reason, closed, lost)
+        return EndedEpisode(environment, None, number, steps, terminated, reason, closed, lost)
 
-    def close(self, environment: int, reason: str, lost: bool = False) -> list[Over]:
+    def close(self, environment: int, reason: str, lost: bool = False) -> list[EndedEpisode]:
         """Close the open episodes of an environment from outside; one that made no step is none.
 
         One that is `lost` is one in any case, and does not count for the budget.
@@ -348,7 +350,7 @@ class Timelines:
         begun = living[self.step[living] > 0] if not lost else living
         numbers = np.stack([begun, self.episode[begun], self.step[begun], self.b[begun]], 1).tolist()
         found = [
-            Over(environment, row, episode, steps, False, reason, np.array([row]), lost, b)
+            EndedEpisode(environment, row, episode, steps, False, reason, np.array([row]), lost, b)
             for row, episode, steps, b in numbers
         ]
         self.alive[living] = False
@@ -404,7 +406,7 @@ class Pace:
         return self.at[environment] - slowest < self.lead
 
 
-def closed_flags(flags: Array, rows: Array, over: Sequence[Over]) -> Array:
+def closed_flags(flags: Array, rows: Array, over: Sequence[EndedEpisode]) -> Array:
     """Return the flags of rows, where bodies that were closed with their episode are truncated."""
     closed = [one.closed for one in over if len(one.closed)]
     if not closed:

@@ -30,7 +30,7 @@ class Ending:
     causes: list[dict[str, Any]]
 
 
-class Line:
+class WorkerRounds:
     """Keep what an episode and the ticks of bodies have in common: rounds of brains, wishes, tolerated errors, the end.
 
     Attributes:

@@ -10,14 +10,15 @@ from typing import Any
 
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
-from ganglion.peer.conversation import Gone, Pending, Request, Told
+from ganglion.peer.conversation import Notice, PeerGone, Pending, Request
+from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import WorkerCompaction
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Records
 from ganglion.peer.step.layout import Cut, Layout, Masks
 from ganglion.peer.worker.episode import Episode
 from ganglion.peer.worker.free import FreeTicks
-from ganglion.peer.worker.lost import CommandHistory, Replayer, await_successor
+from ganglion.peer.worker.recovery import CommandHistory, Replayer, await_successor
 from ganglion.peer.worker.ticks import Ticks
 from ganglion.peer.worker.world import Actor, Phase, Places, World
 from ganglion.run.agents import groups_of
@@ -53,8 +54,12 @@ _OF_ENVIRONMENTS = ("params", "seed", "episode_seed", "stream", "episode_stream"
 _OF_AGENTS = ("objective", "sensors", "actuators", "stream", "objective_stream", "brain", "models")
 
 
-class ControllerHost:
+class ControllerHost(Host):
     """Host one worker: its environments, its muscles, its episodes, phase after phase."""
+
+    kind = "controller"
+    calls = ("setup", "start", "evaluate", "shutdown")
+    participant: Participant
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -65,18 +70,8 @@ class ControllerHost:
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
         self._compaction_of_worker: WorkerCompaction | None = None  # of this phase
-        self.participant: Participant  # set before anything is served
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "controller.setup": self.setup,
-            "controller.start": self.start,
-            "controller.evaluate": self.evaluate,
-            "controller.shutdown": self.shutdown,
-        }
-
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Take acknowledgements of the store and signals of the governor."""
         if self._records is not None and self._records.heard(told):
             return
@@ -87,7 +82,7 @@ class ControllerHost:
             self._heard = max(self._heard, signal.number)
             self._phase.signals.append(signal)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Take that a peer is lost."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)

@@ -12,8 +12,8 @@ from ganglion.peer.agent.decision import heard, setpoints_of
 from ganglion.peer.conversation import Pending
 from ganglion.peer.results.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
-from ganglion.peer.worker.boundary import Boundaries, Ending, Line
-from ganglion.peer.worker.lost import Replayer, Told
+from ganglion.peer.worker.boundary import Boundaries, Ending, WorkerRounds
+from ganglion.peer.worker.recovery import Command, Replayer
 from ganglion.peer.worker.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
@@ -65,7 +65,7 @@ class _Rows:
         self._rows, self._size_bytes = [], 0
 
 
-class Episode(Line):
+class Episode(WorkerRounds):
     """Run one episode; the controller plugin steers it by `act` and `update`."""
 
     def __init__(self, phase: Phase, number: int, verdict: Verdict) -> None:
@@ -223,7 +223,7 @@ class Episode(Line):
         if mend is not None:
             for world, pending, message in zip(stepped, asked, updates, strict=True):
                 if world.history is not None:
-                    world.history.steps.append(Told(message, digest(pending.answer)))
+                    world.history.steps.append(Command(message, digest(pending.answer)))
         if declared:
             phase.connect_rewards()
         phase.look()

@@ -10,8 +10,8 @@ import numpy as np
 from ganglion.peer.agent.decision import heard
 from ganglion.peer.conversation import Pending
 from ganglion.peer.step.layout import writable_copy
-from ganglion.peer.step.tick import Array, Over, Pace
-from ganglion.peer.worker.ticks import Asked, Sent, Sums, Ticks, _Agent, _World
+from ganglion.peer.step.tick import Array, EndedEpisode, Pace
+from ganglion.peer.worker.ticks import ActRequest, Sums, Ticks, UpdateRequest, _Agent, _World
 from ganglion.peer.worker.world import Phase
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
 
@@ -34,7 +34,7 @@ class _Mail:
 
     def __init__(self) -> None:
         self.waiting: list[Array] = []
-        self.asked: Asked | None = None
+        self.asked: ActRequest | None = None
         self.sent = self.wanted = 0
         self.swaps = self.busy = False
 
@@ -52,7 +52,7 @@ class _Course:
 class _Closing:
     """An episode that is over, until all its agents have got it: number of an agent -> that of its message."""
 
-    def __init__(self, over: Over, awaits: dict[int, int], sums: Sums) -> None:
+    def __init__(self, over: EndedEpisode, awaits: dict[int, int], sums: Sums) -> None:
         self.over, self.awaits, self.sums = over, awaits, sums
 
 
@@ -103,14 +103,16 @@ class FreeTicks(Ticks):
         self._standing, self._begun, self._finished = state["stands"]
         for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
             mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
-            mail.asked = None if asked is None else Asked(agent, Act([]), *asked)
+            mail.asked = None if asked is None else ActRequest(agent, Act([]), *asked)
         for course, (awaits, deciding, step, doomed) in zip(self._courses, state["courses"], strict=True):
             course.doomed, course.awaits, course.deciding = doomed, dict(awaits), writable_copy(deciding)
             course.sent = None if step is None else (step[0], step[1])
         self._flights = {serial: (kind, number) for serial, kind, number, _ in state["flights"]}
         again = self.phase.participant.ask_again
         self._pendings = {serial: again(serial, asked) for serial, _, _, asked in state["flights"]}
-        self._closing = [_Closing(Over(*over), dict(awaits), dict(sums)) for over, awaits, sums in state["closing"]]
+        self._closing = [
+            _Closing(EndedEpisode(*over), dict(awaits), dict(sums)) for over, awaits, sums in state["closing"]
+        ]
 
     # -- the loop -----------------------------------------------------------------------------------------------------
     def again(self, verdict: Verdict) -> None:
@@ -142,7 +144,7 @@ class FreeTicks(Ticks):
         def mend(_: int, error: GanglionError) -> Pending:
             if kind in ("update", "reset"):
                 self.core.tick = self._pace.at[number] if kind == "update" else self._pace.since(number)
-                return self._anew.environment(self.worlds[number], error)
+                return self._recovery.replace_environment(self.worlds[number], error)
             if kind == "report":
                 raise error
             self._doom(number)
@@ -155,8 +157,8 @@ class FreeTicks(Ticks):
             self._stepped(number, pending, answer)
         elif kind == "reset":
             self.core.tick = self._pace.since(number)
-            if self._anew.is_anew(self.worlds[number], answer):
-                self._begin_anew(self.worlds[number])
+            if self._recovery.took_new_object(self.worlds[number], answer):
+                self._begin_with_new_object(self.worlds[number])
             else:
                 self._take_reset(self.worlds[number], answer)
             self._ask_for(number)
@@ -269,11 +271,11 @@ class FreeTicks(Ticks):
         """Have the successor of a lost muscle pass what that was asked, or decide by another model as that should."""
         if kind == "swap" and self.play is not None:
             agent = self.agents[number]
-            self._anew.set_up(agent, error, lost)
+            self._recovery.set_up_successor(agent, error, lost)
             return self._ask_swap(self.play, self.play.agents.index(agent))
         asked = self._mail[number].asked
         assert asked is not None
-        return self._anew.muscle(asked, error, lost, 0)
+        return self._recovery.replace_muscle(asked, error, lost, 0)
 
     def _give_up_all(self, number: int, lost: list[_Agent]) -> None:
         """Give up the open episodes of the environments of a lost muscle; nobody waits for it."""
@@ -283,7 +285,7 @@ class FreeTicks(Ticks):
             course.awaits.pop(number, None)
         for one in [one for one in self._closing if number in one.awaits]:
             self._settle(one, number)
-        self._anew.forget(lost)
+        self._recovery.drop(lost)
         self._seal_over()
 
     def give_up(self, world: _World, peer: str) -> None:
@@ -291,7 +293,7 @@ class FreeTicks(Ticks):
         course, number = self._courses[world.number], world.number
         if number in self._standing or not self.core.open(number):
             self.core.tick, course.doomed = self._pace.at[number], ""
-            self._anew.lose(world, peer)
+            self._recovery.close_lost(world, peer)
             return
         course.doomed = peer
         if not course.awaits:
@@ -314,9 +316,9 @@ class FreeTicks(Ticks):
             self._standing.append(number)
         elif core.open(number):
             self._ask_for(number)
-        elif self.worlds[number].anew:
+        elif self.worlds[number].is_new:
             core.tick = self._pace.since(number)
-            self._begin_anew(self.worlds[number])
+            self._begin_with_new_object(self.worlds[number])
             self._ask_for(number)
         else:
             world = self.worlds[number]
@@ -343,7 +345,7 @@ class FreeTicks(Ticks):
         course = self._courses[number]
         if course.doomed:
             self.core.tick, peer, course.doomed = self._pace.at[number], course.doomed, ""
-            self._anew.lose(self.worlds[number], peer)
+            self._recovery.close_lost(self.worlds[number], peer)
             self._seal_over()
             self._arrive(number)
             return
@@ -357,9 +359,9 @@ class FreeTicks(Ticks):
         """Take the step of an environment, and let it go on."""
         phase, course, tick = self.phase, self._courses[number], self._pace.at[number]
         assert course.sent is not None
-        sent, course.sent = Sent(self.worlds[number], pending, *course.sent), None
+        sent, course.sent = UpdateRequest(self.worlds[number], pending, *course.sent), None
         self.core.tick = tick
-        if not self._anew.is_anew(self.worlds[number], answer):
+        if not self._recovery.took_new_object(self.worlds[number], answer):
             self._take(sent, answer, tick + 1)
         if not self.core.open(number):
             course.doomed = ""
@@ -385,7 +387,7 @@ class FreeTicks(Ticks):
             self._closing = [one for one in self._closing if one.awaits]
             self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
-    def _closing_of(self, over: Over) -> _Closing:
+    def _closing_of(self, over: EndedEpisode) -> _Closing:
         """Return an episode with the agents that are still to get it; what the others got is known."""
         found = _Closing(over, {}, {})
         for number in self._agents_of[over.environment]:
@@ -398,7 +400,7 @@ class FreeTicks(Ticks):
                 self._settle(found, number)
         return found
 
-    def _is_of(self, number: int, places: Array, over: Over) -> bool:
+    def _is_of(self, number: int, places: Array, over: EndedEpisode) -> bool:
         """Say whether an episode is that of any of these bodies of an agent."""
         rows = self.agents[number].rows[places]
         return bool(
@@ -428,6 +430,6 @@ class FreeTicks(Ticks):
         self._seal_over()
 
 
-def _ends_of(asked: Asked) -> Array:
+def _ends_of(asked: ActRequest) -> Array:
     found: Array = asked.places[asked.flags & (TERMINATED | TRUNCATED) != 0]
     return found

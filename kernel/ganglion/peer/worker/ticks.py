@@ -29,11 +29,10 @@ from ganglion.peer.step.layout import (
     writable_copy,
     zero_outside,
 )
-from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
-from ganglion.peer.worker.anew import Anew
-from ganglion.peer.worker.boundary import Boundaries, Ending, Line
-from ganglion.peer.worker.lost import Replayer, Told
+from ganglion.peer.step.tick import BETWEEN, Array, Clock, EndedEpisode, Timelines, closed_flags
+from ganglion.peer.worker.boundary import Boundaries, Ending, WorkerRounds
 from ganglion.peer.worker.play import Play, play_of
+from ganglion.peer.worker.recovery import Command, Recovery, Replayer
 from ganglion.peer.worker.world import Actor, Phase, World
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
@@ -152,7 +151,7 @@ class _World:
         self.between = between
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
-        self.anew = False  # its next episode was begun by a new object
+        self.is_new = False  # its next episode was begun by a new object
         self.entries: list[list[Any]] = []
         self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
@@ -316,7 +315,7 @@ class _Agent:
         return min(max(value * scale + shift, low), high)
 
 
-class Asked(NamedTuple):
+class ActRequest(NamedTuple):
     """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
 
     agent: _Agent
@@ -327,7 +326,7 @@ class Asked(NamedTuple):
     deciding: Array
 
 
-class Sent(NamedTuple):
+class UpdateRequest(NamedTuple):
     """What an environment is asked: the call, which bodies take part (None: all), and what is applied to them."""
 
     world: _World
@@ -337,7 +336,7 @@ class Sent(NamedTuple):
     message: EnvironmentUpdate | None = None
 
 
-class _Born(NamedTuple):
+class _Spawned(NamedTuple):
     """Bodies that an environment spawns: their seats, numbers and first readings."""
 
     seats: Array
@@ -429,7 +428,7 @@ class _Boundaries(Boundaries):
         return causes
 
 
-class Ticks(Line):
+class Ticks(WorkerRounds):
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
@@ -438,7 +437,7 @@ class Ticks(Line):
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
         super().__init__(phase, verdict)
-        self._anew = Anew(self, host)
+        self._recovery = Recovery(self, host)
         self._leg = 0
         setup = phase.setup
         self.table = table = _table(setup)
@@ -466,7 +465,7 @@ class Ticks(Line):
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
-        self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
+        self._over: list[EndedEpisode] = []  # episodes whose ends are not told to their agents yet
         self._reports: list[dict[str, Any]] = []
         self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
         self._newest: dict[str, Any] = {}
@@ -592,7 +591,7 @@ class Ticks(Line):
         self._shown = writable_copy(state["begun"])
         for pair, used in zip(self.phase.setup.dynamic or (), state["used"], strict=True):
             pair["used"] = used
-        self._over = [Over(*one) for one in state["over"]]
+        self._over = [EndedEpisode(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
         self._base = (*self._base[:2], self.number, 0)
@@ -621,7 +620,7 @@ class Ticks(Line):
             return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
 
         def ask_again(place: int, error: GanglionError) -> Pending:
-            self._anew.set_up(self.agents[place], error, [])  # it has nothing open
+            self._recovery.set_up_successor(self.agents[place], error, [])  # it has nothing open
             return ask(self.agents[place])
 
         phase.participant.gather([ask(agent) for agent in self.agents], ask_again)
@@ -645,7 +644,7 @@ class Ticks(Line):
 
     def _act(self, deciding: Array) -> bool:
         """Have agents decide; say whether episodes were lost with their muscles."""
-        asked: list[Asked] = []
+        asked: list[ActRequest] = []
         for agent in self.agents:
             mine = deciding if len(self.agents) == 1 else deciding[agent.among(deciding)]
             if len(mine) or agent.owed:
@@ -662,10 +661,10 @@ class Ticks(Line):
         for one, answer in zip(asked, answers, strict=False):
             if len(one.deciding) and one.agent not in lost:
                 self._decide(one.agent, one.deciding, answer)
-        self._anew.forget(lost)
+        self._recovery.drop(lost)
         return bool(lost)
 
-    def _gather(self, asked: Sequence[Asked], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
+    def _gather(self, asked: Sequence[ActRequest], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
         """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass.
 
         With `apart` they are asked one after the other: what a brain hears is in their order.
@@ -676,14 +675,14 @@ class Ticks(Line):
             pendings = [self.ask(one.agent, one.message, leg) for one in part]
             answers += self.phase.participant.gather(
                 pendings,
-                lambda place, error, part=part: self._anew.muscle(part[place], error, lost, leg),  # type: ignore[misc]
+                lambda place, error, part=part: self._recovery.replace_muscle(part[place], error, lost, leg),  # type: ignore[misc]
             )
         if self.phase.programs:
             counts = [0 if one.agent in lost else len(one.deciding) for one in asked]
             answers = heard([one.agent.actor for one in asked], answers, counts)
         return answers, lost
 
-    def _asked(self, agent: _Agent, deciding: Array) -> Asked:
+    def _asked(self, agent: _Agent, deciding: Array) -> ActRequest:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
         spawned = None
         if agent.dynamic:
@@ -739,9 +738,9 @@ class Ticks(Line):
         if agent.forced:
             forced = [run[places] for run in agent.setpoints]
             message = replace(message, forced=agent.actuators.blocks(forced, places, as_rows))
-        return Asked(agent, message, places, flags, earned, deciding)
+        return ActRequest(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: Asked, answer: Acted, lost: bool) -> None:
+    def _complete(self, asked: ActRequest, answer: Acted, lost: bool) -> None:
         """Record the decisions that a message completed; of a lost muscle there are none."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, agent.actor.peer, answer)
@@ -923,12 +922,12 @@ class Ticks(Line):
         worlds, pendings = [one.world for one in sent], [one.pending for one in sent]
         answers = phase.participant.gather(pendings, self._mending(worlds, [one.message for one in sent]))
         for one, answer in zip(sent, answers, strict=True):
-            if self._anew.is_anew(one.world, answer):
+            if self._recovery.took_new_object(one.world, answer):
                 continue
             self._take(one, answer, self.step)
             history = one.world.world.history
             if history is not None and one.message is not None:
-                history.steps.append(Told(one.message, digest(one.pending.answer)))
+                history.steps.append(Command(one.message, digest(one.pending.answer)))
         phase.tick += 1
         now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
@@ -941,7 +940,7 @@ class Ticks(Line):
         ended = {world.world.uid: core.episodes[world.number] for world in shared}
         return {"tick": core.tick, "steps": self.step, "episodes": ended}
 
-    def _step(self, world: _World, deciding: Array, position: Position) -> Sent:
+    def _step(self, world: _World, deciding: Array, position: Position) -> UpdateRequest:
         """Have an environment step; these bodies have decided now."""
         living = self.core.living(world.number)
         places = None if len(living) == world.count else living
@@ -955,9 +954,9 @@ class Ticks(Line):
         topics = waiting.pop(world.world.peer, None) if waiting else None
         message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
         pending = self.phase.participant.ask(world.world.peer, "environment.update", message, span_s, position)
-        return Sent(world, pending, places, setpoints, message)
+        return UpdateRequest(world, pending, places, setpoints, message)
 
-    def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
+    def _take(self, sent: UpdateRequest, answer: EnvironmentUpdated, now: int) -> None:
         """Take what a step brought; `now` is the time of an environment that tells none."""
         world, places, setpoints = sent.world, sent.places, sent.setpoints
         core, told = self.core, world.world
@@ -1098,7 +1097,7 @@ class Ticks(Line):
         world.size_bytes += len(seats) * world.row_bytes
 
     # -- bodies that are spawned --------------------------------------------------------------------------------------
-    def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Born:
+    def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Spawned:
         """Return the bodies that an answer spawns, beside rows that ended and rows that began anew."""
         free = set(self.core.free(world.number, ended, begun).tolist())
         dynamic, uid = self.phase.setup.dynamic or [], world.world.uid
@@ -1116,9 +1115,9 @@ class Ticks(Line):
         seats, numbers = np.array(answer.spawned).T
         readings = world.world.checks.matrices("sensors", answer.spawned_readings or [], len(seats))
         order = np.argsort(seats)
-        return _Born(seats[order], numbers[order], [run[order] for run in readings])
+        return _Spawned(seats[order], numbers[order], [run[order] for run in readings])
 
-    def _spawned(self, world: _World, born: _Born) -> None:
+    def _spawned(self, world: _World, born: _Spawned) -> None:
         """Record bodies that are spawned, and give their agents what they read."""
         rows, phase = world.rows[born.seats], self.phase.setup.phase
         if world.shares:
@@ -1235,7 +1234,7 @@ class Ticks(Line):
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer, one.agent in lost)
         self._seal_over()
-        self._anew.forget(lost)
+        self._recovery.drop(lost)
 
     # -- opponents ----------------------------------------------------------------------------------------------------
     def _swap(self, play: Play) -> bool:
@@ -1246,13 +1245,13 @@ class Ticks(Line):
         lost: list[_Agent] = []
 
         def ask_again(i: int, error: GanglionError) -> Pending:
-            self._anew.set_up(play.agents[due[i]], error, lost)
+            self._recovery.set_up_successor(play.agents[due[i]], error, lost)
             return self._ask_swap(play, due[i])
 
         answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due], ask_again)
         for place, answer in zip(due, answers, strict=True):
             self._swapped(play.agents[place], answer)
-        self._anew.forget(lost)
+        self._recovery.drop(lost)
         return bool(lost)
 
     def _ask_swap(self, play: Play, place: int) -> Pending:
@@ -1265,7 +1264,7 @@ class Ticks(Line):
         rows = [[self.core.tick, row, answer.version] for row in agent.rows.tolist()]
         self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
 
-    def _rate(self, play: Play, over: Over) -> None:
+    def _rate(self, play: Play, over: EndedEpisode) -> None:
         """Rate the sides of an environment whose episode is over, and record how good they are."""
         rows = play.rate(over.environment)
         if rows:
@@ -1278,7 +1277,7 @@ class Ticks(Line):
         position = (*self._base, self.step, leg)
         return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
 
-    def _passing(self, asked: Sequence[_Agent]) -> list[Asked]:
+    def _passing(self, asked: Sequence[_Agent]) -> list[ActRequest]:
         """Return what lets those pass who do not act and whom their brains await together with other workers."""
         if not self._several:
             return []
@@ -1288,7 +1287,7 @@ class Ticks(Line):
             if agent not in asked and agent.brain is not None and self.phase.setup.worker in workers:
                 seats = self._seats(agent) if agent.sources > 1 else workers
                 message = Act([], decide=False, round=self._brain_round, workers=seats, passing=True)
-                found.append(Asked(agent, message, nobody, nobody, [], nobody))
+                found.append(ActRequest(agent, message, nobody, nobody, [], nobody))
         return found
 
     def _seats(self, agent: _Agent) -> list[int]:
@@ -1296,7 +1295,7 @@ class Ticks(Line):
         mine = [other.source for other in self.agents if other.actor.name == agent.actor.name and other.brain]
         return [worker * agent.sources + source for worker in self._workers(agent.actor.name) for source in mine]
 
-    def _seated(self, asked: Sequence[Asked]) -> list[Asked]:
+    def _seated(self, asked: Sequence[ActRequest]) -> list[ActRequest]:
         """Return messages with the round in which a brain awaits all muscles of its agent, those of one worker too.
 
         Where workers go their own ways, or end one after the other, a muscle is a round of its own.
@@ -1317,10 +1316,10 @@ class Ticks(Line):
 
     def numbers(self, actor: Actor) -> list[int] | None:
         """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
-        return next((self._anew.numbers(agent) for agent in self.agents if agent.actor is actor), None)
+        return next((self._recovery.next_episodes(agent) for agent in self.agents if agent.actor is actor), None)
 
     # -- the end of a tick --------------------------------------------------------------------------------------------
-    def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[Over]:
+    def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[EndedEpisode]:
         """Ask the conditions of episodes about an environment that goes on; return the episode that one ends."""
         core, e = self.core, world.number
         ended = bool((flags & TERMINATED).any()), bool((flags & TRUNCATED).any())
@@ -1370,7 +1369,7 @@ class Ticks(Line):
         self._reset("" if signal.effect.rebuilds else str(winner["issuer"]), signal)
         if signal.effect.rebuilds:
             self._tell_ends()
-            self._anew.rebuild()
+            self._recovery.replace_all()
         return go is not None and go.participants is None  # others wait until this is done
 
     def _reset(self, issuer: str, signal: Signal) -> None:
@@ -1398,14 +1397,14 @@ class Ticks(Line):
 
     def give_up(self, world: _World, peer: str) -> None:
         """Give up the open episode of an environment for the loss of a muscle."""
-        self._anew.lose(world, peer)
+        self._recovery.close_lost(world, peer)
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
         if not due:
             return
-        kept = [world for world in due if not world.anew]
+        kept = [world for world in due if not world.is_new]
         resets = [self._reset_of(world) for world in kept]
         asked = [self._ask_reset(world, reset) for world, reset in zip(kept, resets, strict=True)]
         answers = self.phase.participant.gather(asked, self._mending(kept, resets))
@@ -1413,8 +1412,8 @@ class Ticks(Line):
             world.number: all_ for world, *all_ in zip(kept, resets, asked, answers, strict=True)
         }
         for world in due:
-            if world.anew or self._anew.is_anew(world, told[world.number][2]):
-                self._begin_anew(world)
+            if world.is_new or self._recovery.took_new_object(world, told[world.number][2]):
+                self._begin_with_new_object(world)
                 continue
             reset, pending, answer = told[world.number]
             self._take_reset(world, answer)
@@ -1428,15 +1427,15 @@ class Ticks(Line):
         def mend(place: int, error: GanglionError) -> Pending:
             nonlocal lead
             if worlds[place].world.history is None:
-                return self._anew.environment(worlds[place], error)
+                return self._recovery.replace_environment(worlds[place], error)
             lead = lead or Replayer(self.phase, [world.world for world in worlds], messages)
             return lead(place, error)
 
         return mend
 
-    def _begin_anew(self, world: _World) -> None:
+    def _begin_with_new_object(self, world: _World) -> None:
         """Begin the episode that a new object shows."""
-        world.anew = False
+        world.is_new = False
         self._begin(world)
 
     def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
@@ -1528,7 +1527,7 @@ class Ticks(Line):
         over, self._over = self._over, []
         self._record_over(over, map(self._sums, over))
 
-    def _record_over(self, over: Sequence[Over], sums_of: Iterable[Sums]) -> None:
+    def _record_over(self, over: Sequence[EndedEpisode], sums_of: Iterable[Sums]) -> None:
         """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
@@ -1573,7 +1572,7 @@ class Ticks(Line):
             fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _sums(self, over: Over, whose: _Agent | None = None) -> Sums:
+    def _sums(self, over: EndedEpisode, whose: _Agent | None = None) -> Sums:
         """Return what the bodies of an episode got, of one agent (None: of all), and count anew."""
         sums: Sums = {}
         for link in self.worlds[over.environment].links:

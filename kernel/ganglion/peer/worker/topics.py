@@ -16,7 +16,7 @@ _OPERATOR = "operator"
 _ENTRY = "a list [topic, key, value, addressee or how], all text but the value"
 
 
-class Board:
+class TopicBoard:
     """Hold the settings of all participants, hand on what they say to each other, and gather their statistics.
 
     Participants are called by their names on the wire, `names` maps these to uids; environments come first. `now` gives

@@ -17,8 +17,8 @@ from ganglion.peer.environment.contract import Declared, difference
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Records, declaration_rows
 from ganglion.peer.step.layout import Cut, Field, Layout, Masks, mask_fault, of_group
-from ganglion.peer.worker.lost import CommandHistory
-from ganglion.peer.worker.topics import Board
+from ganglion.peer.worker.recovery import CommandHistory
+from ganglion.peer.worker.topics import TopicBoard
 from ganglion.run.agents import full_ids, with_groups
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -391,7 +391,7 @@ class Phase:
         self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
         self._spans_s: dict[tuple[str, str], float | None] = {}
         place = (setup.phase, setup.mode, setup.worker)
-        self.topics = Board(records, place, {world.peer: world.uid for world in worlds}, lambda: self.now)
+        self.topics = TopicBoard(records, place, {world.peer: world.uid for world in worlds}, lambda: self.now)
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:

@@ -19,21 +19,8 @@ import msgpack
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
 from ganglion.sdk.launcher import CREDENTIALS, Launched, Launcher, LaunchSpec, LaunchWatch
+from ganglion.supervisor.launch import system
 from ganglion.supervisor.launch.process import Process, look_on, within
-from ganglion.supervisor.launch.system import (
-    LINUX,
-    SINGLE_THREAD,
-    Family,
-    User,
-    adopt_orphans,
-    children_of,
-    end_adopted,
-    liveness,
-    quiesced,
-    stopped,
-    usage,
-    user_of,
-)
 from ganglion.supervisor.launch.warm import IMPORT, ORDER_BYTES
 from ganglion.supervisor.life import Restarts, exit_text
 
@@ -79,7 +66,7 @@ class _Child(Launched):
         self.why = ""  # why we killed it
         self.stopped_s: float | None = None  # since when it has been seen stopped
         self._output, self._watch, self._over = output, watch, over
-        self._family = Family()
+        self._family = system.Family()
         self._loop = asyncio.get_running_loop()
         self._pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
         if self._pidfd >= 0:
@@ -99,7 +86,7 @@ class _Child(Launched):
 
     def usage(self) -> tuple[float, int]:
         """Return processor time and memory."""
-        return usage(self.pid)
+        return system.usage(self.pid)
 
     def keep(self, processor: int | None) -> None:
         """Keep it and its descendants on a processor, or give them back."""
@@ -153,7 +140,7 @@ class _Warm:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         argv = [*_PYTHON, "-m", "ganglion.supervisor.launch.warm", str(theirs.fileno()), str(os.getpid()), *arguments]
         try:
-            self.pid, self.output = _popen(argv, {**_clean(os.environ), **SINGLE_THREAD}, keep=[theirs.fileno()])
+            self.pid, self.output = _popen(argv, {**_clean(os.environ), **system.SINGLE_THREAD}, keep=[theirs.fileno()])
         except LaunchError:
             self.channel.close()
             raise
@@ -178,7 +165,7 @@ class _Warm:
         for _ in range(2):
             if (await asyncio.wait([answer], timeout=_START_S / 2))[0]:
                 break
-            if liveness():
+            if system.liveness():
                 self.process.kill(f"it did not answer within {_START_S / 2} s")
         if not answer.done():
             raise LaunchError(f"no answer within {_START_S} s")
@@ -232,7 +219,7 @@ class Local(Launcher):
         if hasattr(os, "sched_getaffinity"):
             self.processors = frozenset(os.sched_getaffinity(0))
         self._arguments = [*preload, *(f"{module}={place}" for module, place in entries.items())]
-        self._forks = LINUX and adopt_orphans()
+        self._forks = system.LINUX and system.adopt_orphans()
         self._warm: _Warm | None = None
         self._imported: set[str] = set()  # beside its arguments
         self._restarts = Restarts()
@@ -261,7 +248,7 @@ class Local(Launcher):
     async def open(self) -> None:
         """Take up the work in the running loop."""
         # Children that are there already are not of this launcher: the proof at the end leaves them alone.
-        self._spared = set(children_of(os.getpid())) - ({self._warm.pid} if self._warm is not None else set())
+        self._spared = set(system.children_of(os.getpid())) - ({self._warm.pid} if self._warm is not None else set())
         self._lifeline = os.pipe()
         self._take_warm()
         self._looking = asyncio.create_task(look_on(self._look))
@@ -284,7 +271,7 @@ class Local(Launcher):
         if self._lifeline is not None:
             _close_all(self._lifeline)
             self._lifeline = None
-        return [f"{child.name} (process {child.pid})" for child in left] + end_adopted(self._spared)
+        return [f"{child.name} (process {child.pid})" for child in left] + system.end_adopted(self._spared)
 
     # -- starting -----------------------------------------------------------------------------------------------------
     def prepare(self, modules: Sequence[str]) -> None:
@@ -299,13 +286,13 @@ class Local(Launcher):
 
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
         """Start a participant from the warm parent, a program under a reaper; LaunchError if that fails."""
-        user = None if spec.user is None else user_of(spec.user)
+        user = None if spec.user is None else system.user_of(spec.user)
         if spec.argv is None and self._forks:
             become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
             return await self._fork(spec, [spec.module, dict(spec.variables), spec.name, become, spec.mask], watch)
         return self._execute(spec, user, watch)
 
-    def _execute(self, spec: LaunchSpec, user: User | None, watch: LaunchWatch) -> Launched:
+    def _execute(self, spec: LaunchSpec, user: system.User | None, watch: LaunchWatch) -> Launched:
         assert self._lifeline is not None, "open() comes first"
         if spec.cwd is not None and not Path(spec.cwd).is_dir():
             raise LaunchError(f"cannot start {' '.join(spec.command)}: there is no folder {spec.cwd}")
@@ -314,7 +301,7 @@ class Local(Launcher):
             numbers += [user.uid, user.gid, *user.groups]
             known |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         unbuffered = {"PYTHONUNBUFFERED": "1"}  # what a program prints is there when it prints it
-        known |= {**(SINGLE_THREAD if spec.argv is None else unbuffered), **spec.variables}
+        known |= {**(system.SINGLE_THREAD if spec.argv is None else unbuffered), **spec.variables}
         # It ends the whole tree of the program when that ends or we do.
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.launch.reaper", *map(str, numbers), "--", *spec.command]
         pid, read = _popen(reaper, known, cwd=spec.cwd, keep=numbers[:1])
@@ -397,7 +384,7 @@ class Local(Launcher):
         warm, self._warm = self._warm, None
         if warm is None:
             return  # we are closing
-        warm.hear()  # that it had come up may not have been read
+        warm.hear()  # that it came up may not have been read yet
         warm.lost()
         if warm.came_up:
             self.on_warm_lost(exit_text(process.code))
@@ -424,27 +411,24 @@ class Local(Launcher):
     # -- looking after them -------------------------------------------------------------------------------------------
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
         """Stop processes for a moment."""
-        return quiesced([process.pid for process in processes if process.pid is not None])
+        return system.quiesced([process.pid for process in processes if process.pid is not None])
 
     def _look(self, now_s: float | None) -> None:
+        """Kill what has been stopped for too long; without a time no wait counts that was before."""
         for child in list(self.children.values()):
-            self._look_at(child, now_s)
+            if now_s is None or not system.stopped(child.pid):
+                child.stopped_s = None
+            elif child.stopped_s is None:
+                child.stopped_s = now_s
+            elif now_s - child.stopped_s > _STOPPED_S and system.liveness():
+                child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
+                child.signal(signal.SIGKILL)
         # Adopted processes that have ended are reaped; a new one may be a participant that is not known yet.
-        strangers = set(children_of(os.getpid())) - set(self.children) - self._spared
+        strangers = set(system.children_of(os.getpid())) - set(self.children) - self._spared
         for pid in strangers & self._strangers:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         self._strangers = strangers
-
-    def _look_at(self, child: _Child, now_s: float | None) -> None:
-        """Kill a process that has been stopped for too long; without a time no wait counts that was before."""
-        if now_s is None or not stopped(child.pid):
-            child.stopped_s = None
-        elif child.stopped_s is None:
-            child.stopped_s = now_s
-        elif now_s - child.stopped_s > _STOPPED_S and liveness():
-            child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
-            child.signal(signal.SIGKILL)
 
 
 def _popen(

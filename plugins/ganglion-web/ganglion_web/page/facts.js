@@ -125,12 +125,12 @@ function hear(one) {
 function step(one) {
   const workers = (facts.steps[one.run] ||= {}), before = workers[one.fields.worker], { episode, steps } = one.fields;
   const same = before && before.episode === episode && steps >= before.steps && one.time_s > before.time_s;
-  const rate = same ? (steps - before.steps) / (one.time_s - before.time_s) : before?.rate || 0;  // within an episode
+  const rate = same ? (steps - before.steps) / (one.time_s - before.time_s) : before?.rate ?? null;  // within an episode; null: not measured yet
   workers[one.fields.worker] = { ...one.fields, time_s: one.time_s, rate };
   delete facts.waits[one.run];
 }
 export function take(run, rows) {
-  const now = performance.now(), before = facts.rates[run], counts = {}, rates = {};
+  const now = performance.now(), before = facts.rates[run], counts = {}, rates = before ? {} : null;  // null: not measured yet
   for (const row of rows) for (const to in row.sent || {}) counts[`${row.name}\n${to}`] = row.sent[to];
   if (before) for (const edge in counts) rates[edge] = Math.max(0, counts[edge] - (before.counts[edge] ?? counts[edge])) * 1000 / (now - before.at);
   if (!before || now - before.at > RATE_MS) facts.rates[run] = { at: now, counts, rates };

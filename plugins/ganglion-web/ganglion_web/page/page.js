@@ -5,7 +5,7 @@ import { ask, changed, complain, facts, listen, loadRuns, of, OPEN, pace, post, 
 
 const LATE_MS = 4000, GONE_MS = 10000, LOST_MS = 5000;  // two heartbeats; after more a process is not heard of
 const SHOWN = 60;  // so many runs are listed until more are asked for
-const whole = (n) => Math.round(n).toLocaleString("en");
+const whole = (n) => n === null ? "–" : Math.round(n).toLocaleString("en");
 const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
 const mb = (bytes) => `${Math.round(bytes / 1048576)} MB`;
 function ago(time) {
@@ -90,8 +90,8 @@ function Head({ run, told }) {
 function Tiles({ run, told }) {
   useFacts("live");
   const episodes = told.phases.reduce((sum, it) => sum + it.episodes, 0), sealed = told.phases.reduce((sum, it) => sum + (it.steps || 0), 0);
-  const workers = OPEN.has(rowOf(run).status) ? Object.values(facts.steps[run] || {}) : [], rate = workers.reduce((sum, it) => sum + it.rate, 0);
-  const rows = facts.processes[run] || [], messages = Object.values((facts.rates[run] || {}).rates || {}).reduce((a, b) => a + b, 0);
+  const workers = OPEN.has(rowOf(run).status) ? Object.values(facts.steps[run] || {}) : [], rate = workers.reduce((sum, it) => sum === null || it.rate === null ? null : sum + it.rate, 0);
+  const rows = facts.processes[run] || [], measured = (facts.rates[run] || {}).rates, messages = measured ? Object.values(measured).reduce((a, b) => a + b, 0) : null;
   const taken = workers.reduce((sum, it) => sum + it.steps, 0);
   const lost = rows.reduce((sum, it) => sum + (it.restarts || 0), 0);
   const tile = (name, value, unit, id) => html`<div class="tile" id=${id}><span>${name}</span><b>${value}</b>${unit && html`<small>${unit}</small>`}</div>`;

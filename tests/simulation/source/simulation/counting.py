@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ganglion.broker.core import Broker
-from ganglion.peer.conversation import Conversation, Told
+from ganglion.peer.conversation import Conversation, Notice
 from ganglion.peer.results.store import StoreHost
 from ganglion.peer.worker.controller import ControllerHost
 from ganglion.wire.verb import Verb
@@ -62,7 +62,7 @@ def counting(counts: Counter[str]) -> Iterator[None]:
         counts["absent callee"] += pending is not None and pending.absent
         return found
 
-    def counted_told(self: ControllerHost, one: Told) -> None:
+    def counted_told(self: ControllerHost, one: Notice) -> None:
         before = len(self._phase.signals) if self._phase is not None else 0
         told(self, one)
         if one.head.call == "" and self._phase is not None and len(self._phase.signals) == before:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, PeerLost
 from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
-from ganglion.peer.conversation import Answer, Gone, Request, Told
+from ganglion.peer.conversation import Answer, Notice, PeerGone, Request
 from ganglion.peer.participant import Participant
 from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan, processes_of
@@ -236,7 +236,7 @@ class Keeper:
             member.process.kill()
         return Done()
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Notice) -> None:
         """Hear who has joined, and how the run goes."""
         if told.head.call == "kernel.joined":
             joined = codec_of(Joined).decode(told.body)
@@ -249,7 +249,7 @@ class Keeper:
         elif told.head.call == "event":
             self.events.append(codec_of(RunEvent).decode(told.body))
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: PeerGone) -> None:
         """Hear who has lost its connection; a process that lives on is ended, if it does not come back."""
         member = self.members.get(gone.peer)
         if member is None or member.incarnation != gone.incarnation:

@@ -11,8 +11,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker import rights
-from ganglion.peer import host
-from ganglion.peer.agent import brain, table
+from ganglion.peer.agent import brain, host, table
 from ganglion.peer.environment import host as environment
 from ganglion.peer.results import records
 from ganglion.peer.worker import controller

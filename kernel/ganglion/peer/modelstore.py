@@ -1,4 +1,4 @@
-"""Far: models of a process that does not see the folder of results travel over the bus, and are kept by digest."""
+"""The model store as a process reaches it: as a folder, or over the bus, where models are kept by digest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ganglion.synced import written_beside
 from ganglion.wire.messages import ModelAsked, ModelKept
 
 
-class Near:
-    """Lead to the folders of models that a set-up names, for a process that sees them."""
+class LocalModelStore:
+    """Give the folders of models that a set-up names to a process that sees them."""
 
     def read(self, folder: str) -> str:
         """Return where the models of a folder can be read."""
@@ -38,11 +38,11 @@ class Near:
         return copy_model(files, Path(folder))
 
 
-class Far(Near):
+class BusModelStore(LocalModelStore):
     """Fetch models over the bus into a folder of this node, and send there what was written.
 
-    A file is kept under its SHA-256, once for all processes of the run on this node, and linked where it is read. Who
-    hears the journal of a predecessor finds what that had fetched.
+    A file is kept under its SHA-256, once for all processes of the run on this node, and linked where it is read. A
+    successor that replays the journal of its predecessor finds what the predecessor fetched.
 
     Args:
         node: The folder of the run on this node.

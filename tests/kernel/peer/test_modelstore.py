@@ -8,8 +8,8 @@ import pytest
 from ganglion import registry
 from ganglion.document import load_document
 from ganglion.errors import RemoteProtocolError, StoreError
-from ganglion.peer.far import Far
 from ganglion.peer.journal.write import JournalDiffers
+from ganglion.peer.modelstore import BusModelStore
 from ganglion.sdk import Models
 from ganglion.supervisor.lending import is_lent, piece_of, write_piece
 from ganglion.wire.messages import Done, ModelAsked, ModelKept
@@ -41,24 +41,24 @@ def model(folder: Path, size: int) -> str:
     return str(folder)
 
 
-def far(node: Path, supervisor: Supervisor) -> Far:
+def store(node: Path, supervisor: Supervisor) -> BusModelStore:
     """Return the ways of a process with that node."""
-    return Far(node, lambda: supervisor)  # type: ignore[arg-type,return-value]
+    return BusModelStore(node, lambda: supervisor)  # type: ignore[arg-type,return-value]
 
 
 def test_a_model_is_fetched_once_and_a_successor_finds_it(tmp_path: Path) -> None:
     """Pieces make the same file; what is there by its digest is not asked for again, and nothing by who hears again."""
     there, supervisor = model(tmp_path / "there", 200_000), Supervisor()
-    here = far(tmp_path / "node", supervisor).read(there)
+    here = store(tmp_path / "node", supervisor).read(there)
     asked = supervisor.pieces
-    again = far(tmp_path / "node", supervisor).read(there)
+    again = store(tmp_path / "node", supervisor).read(there)
     supervisor.gone = True
 
-    assert [here, here] == [again, far(tmp_path / "node", supervisor).read(there)]
+    assert [here, here] == [again, store(tmp_path / "node", supervisor).read(there)]
     assert asked == supervisor.pieces == 4
     assert Path(there, "model.npz").read_bytes() == Path(here, "model.npz").read_bytes()
     with pytest.raises(JournalDiffers, match="not on this node"):
-        far(tmp_path / "other", supervisor).read(there)
+        store(tmp_path / "other", supervisor).read(there)
 
 
 def test_what_was_damaged_on_its_way_is_no_model(tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_what_was_damaged_on_its_way_is_no_model(tmp_path: Path) -> None:
     there = model(tmp_path / "there", 10)
 
     with pytest.raises(StoreError, match="found another one on its way"):
-        far(tmp_path / "node", Supervisor(b"?")).read(there)
+        store(tmp_path / "node", Supervisor(b"?")).read(there)
     assert [] == [*(tmp_path / "node" / "blobs").iterdir()]
 
 
 def test_a_stored_model_is_there_whole_and_by_its_path(tmp_path: Path) -> None:
     """Rows of what was written lead to where results are; what is sent twice is there once."""
-    ways = far(tmp_path / "node", Supervisor())
+    ways = store(tmp_path / "node", Supervisor())
     own = Models(ways.write("/results/brains/0/ada"))
     own.save({"weights": range(200_000)})
     rows = own.written()

@@ -1,4 +1,4 @@
-"""Lost environments: what an environment was told in its open episode, and how a successor is led through it."""
+"""Recovery: the command history by which an environment is replayed; episodes given up for a loss, or for RESTART."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ganglion.errors import CallFailed, GanglionError, Nondeterministic, PeerLost
 from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.author import is_loss, is_unreachable
 from ganglion.peer.conversation import Pending
 from ganglion.wire.codec import codec_of
 from ganglion.wire.journal import digest
-from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Rebuild, Rebuilt
+from ganglion.wire.messages import (
+    Act,
+    EnvironmentDeclared,
+    EnvironmentReset,
+    EnvironmentStart,
+    EnvironmentUpdate,
+    Rebuild,
+    Rebuilt,
+)
 from ganglion.wire.name import label
 from ganglion.wire.parcel import encoded
 
 if TYPE_CHECKING:
+    from ganglion.peer.worker.controller import ControllerHost
+    from ganglion.peer.worker.ticks import ActRequest, Ticks, _Agent, _World
     from ganglion.peer.worker.world import Phase, World
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Command:
     """One step: what the environment was given, and what stands for its answer."""
 
     update: EnvironmentUpdate
@@ -40,7 +52,7 @@ class CommandHistory:
     started: bytes
     reset: EnvironmentReset | None = None
     opened: bytes = b""
-    steps: list[Told] = field(default_factory=list)
+    steps: list[Command] = field(default_factory=list)
     losses: dict[int, int] = field(default_factory=dict)  # step -> how often it was lost there
 
     @property
@@ -74,7 +86,7 @@ class Replayer:
         self._doubted: set[int] = set()  # places whose environment was led once because of an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
-        """Return the call asked anew of a successor; raises the error if there is none, or no more."""
+        """Return the call to a successor; raises `error` if there is no successor, or too many were lost."""
         world = self._worlds[place] if place < len(self._worlds) else None
         history = None if world is None else world.history
         if world is None or history is None:
@@ -145,3 +157,100 @@ _CALLS: dict[type[Any], str] = {
     EnvironmentReset: "environment.reset",
     EnvironmentUpdate: "environment.update",
 }
+
+
+class Recovery:
+    """Close the open episodes of lost processes and start the successor's next one; make new objects for RESTART.
+
+    The loss of an environment costs its open episode. The loss of a muscle costs those of all environments in which
+    its agent has a body. Such an episode is `lost`: budgets and conditions do not count it. A decision that led to no
+    step does not count. No other process notices.
+    """
+
+    def __init__(self, ticks: Ticks, host: ControllerHost) -> None:
+        self._ticks, self._host = ticks, host
+
+    # -- environments -------------------------------------------------------------------------------------------------
+    def replace_environment(self, world: _World, error: GanglionError) -> Pending:
+        """Have the successor of a lost environment begin its next episode; raises `error` if the run does not go on."""
+        peer = world.world.peer
+        self._host.await_again(self._ticks.phase, peer, error)
+        self.close_lost(world, peer)
+        return self.start_new_object(world)
+
+    def start_new_object(self, world: _World) -> Pending:
+        """Ask an environment to begin its next episode with a new object."""
+        number, seed, words = self._ticks.seeds_of(world)
+        world.world.setup |= {"episode_seed": seed, "episode_stream": words}
+        return self._host.ask_start(self._ticks.phase, world.world, number)
+
+    def took_new_object(self, world: _World, answer: Any) -> bool:
+        """Say whether an answer is that of a new object; such an answer is taken here."""
+        if type(answer) is not EnvironmentDeclared:
+            return False
+        self._host.started(world.world, answer)
+        world.is_new = True
+        return True
+
+    def close_lost(self, world: _World, peer: str) -> None:
+        """Give up the open episode of an environment for the loss of a peer."""
+        ticks = self._ticks
+        if not ticks.core.open(world.number):
+            return
+        for link in world.links:
+            agent, places = link.agent, link.places
+            vain = places[agent.tick[places] == ticks.core.tick]  # they were to act in a step that was not made
+            agent.decided[vain] = False
+            for place in vain.tolist() if agent.noted else ():
+                agent.noted.pop(place, None)
+        ticks.close(world, f"lost: {label(peer).partition(' (')[0]}", lost=True)
+
+    # -- muscles ------------------------------------------------------------------------------------------------------
+    def replace_muscle(self, asked: ActRequest, error: GanglionError, lost: list[_Agent], leg: int) -> Pending:
+        """Have the successor of a lost muscle pass on the lost call; raises `error` if the run does not go on."""
+        agent = asked.agent
+        self.set_up_successor(agent, error, lost)
+        if self._ticks.play is not None:
+            self._ticks.play.again(agent)
+        message = Act([], decide=False, round=asked.message.round, workers=asked.message.workers, passing=True)
+        return self._ticks.ask(agent, message, leg)
+
+    def set_up_successor(self, agent: _Agent, error: GanglionError, lost: list[_Agent]) -> None:
+        """Set up the successor of a lost muscle; raises `error` if the run does not go on."""
+        self._host.set_up_again(self._ticks.phase, agent.actor.peer, error)
+        if agent not in lost:
+            lost.append(agent)
+
+    def drop(self, lost: Sequence[_Agent]) -> None:
+        """Drop the open decisions of these agents, whose muscles were lost, and close their episodes."""
+        for agent in sorted(lost, key=self._ticks.agents.index):
+            agent.decided[:] = False
+            agent.ends, agent.late = [], []
+            agent.dues = {place: due for place, due in agent.dues.items() if due[1] is not None}
+            agent.noted.clear()
+            for link in agent.links:
+                self._ticks.give_up(link.world, agent.actor.peer)
+
+    def next_episodes(self, agent: _Agent) -> list[int] | None:
+        """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
+        core = self._ticks.core
+        found = core.episode[agent.rows].copy()
+        for link in agent.links:
+            if core.clocks[link.world.number].end != "each":
+                found[link.places] = core.episodes[link.world.number]
+        found += core.alive[agent.rows]
+        return found.tolist() if np.any(found) else None
+
+    # -- all of them --------------------------------------------------------------------------------------------------
+    def replace_all(self) -> None:
+        """Make muscles anew, and the environments that go on; their open episodes have been closed."""
+        ticks = self._ticks
+        worlds = [world for world in ticks.worlds if not ticks.core.spent[world.number]]
+        self._host.rebuild(
+            ticks.phase, [world.world for world in worlds], lambda: list(map(self.start_new_object, worlds))
+        )
+        for world in worlds:
+            world.is_new = True
+        if ticks.play is not None:
+            for agent in ticks.agents:
+                ticks.play.again(agent)
