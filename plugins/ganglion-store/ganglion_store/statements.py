@@ -197,6 +197,7 @@ DELETE_RUN = _delete(_r, *_equal(_r, "run"))
 SELECT_REVISION = _select(schema.store, "revision")
 SELECT_RUN = _select(_r, "number", *_equal(_r, "run"))
 SELECT_HEAD = _select(_r, "head", *_equal(_r, "number"))
+SELECT_STARTED = _select(_r, "started", *_equal(_r, "number"))
 SELECT_POINTS = _select(
     schema.points,
     "point row repetition seed factors digest state run reason",

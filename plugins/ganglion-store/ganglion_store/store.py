@@ -31,11 +31,11 @@ class SqlStore(Store):
             engine.reserve(connection, STORE_RESERVE_BYTES).release()
 
     @classmethod
-    def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
+    def writer(cls, uri: str, run: str, resume: bool = False, started: str = "") -> StoreWriter:
         """Open a store for the results of a run; see `Store.writer`."""
         from ganglion_store.writer import SqlWriter
 
-        return SqlWriter(uri, run, resume)
+        return SqlWriter(uri, run, resume, started)
 
     @classmethod
     def reader(cls, uri: str) -> StoreReader:
