@@ -182,6 +182,9 @@ class _Warm:
             data = self.channel.recv(ORDER_BYTES)
         except BlockingIOError:
             return
+        except ConnectionResetError:  # it ended with an order unread; what it had said before follows
+            self.hear()
+            return
         except OSError:
             data = b""
         if not data:
