@@ -144,7 +144,8 @@ class StoreHost(Host):
         self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
         playing = self.participant.playing
-        if self._rows >= (_REPLAY_ROWS if playing else _COMMIT_ROWS) or (self._bytes >= _COMMIT_BYTES and not playing):
+        due = self._bytes >= _COMMIT_BYTES or self._ended  # the run waits for the commit of its end
+        if self._rows >= (_REPLAY_ROWS if playing else _COMMIT_ROWS) or (due and not playing):
             self.commit()
 
     def joined(self) -> None:
