@@ -230,16 +230,16 @@ class GovernorHost(Host):
             finish, self._finish = self._finish, None
             self._end(finish)
         elif self.participant.recorded and self.participant.calm:
-            self._stand(self._governor)
+            self._restore_or_compact(self._governor)
 
-    def _stand(self, governor: Governor) -> None:
+    def _restore_or_compact(self, governor: Governor) -> None:
         """Compact the journal within a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
         if self._compaction_of_governor is None:
             parts = (governor, self._conditions, self._ordinals, self._records, self._models)
             self._compaction_of_governor = GovernorCompaction(self.participant, *parts)
-        self._compaction_of_governor.stand(self._numbers, self._said, self._go_on)
+        self._compaction_of_governor.restore_or_compact(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
         """Know which signals a predecessor has sent."""

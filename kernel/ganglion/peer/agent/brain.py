@@ -238,7 +238,7 @@ class BrainHost(AgentHost):
             # A state that a predecessor took lies behind a certain request; its own may lie behind any.
             if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
-                self._stand()
+                self._restore_or_compact()
             return
         if not participant.journals or not checkpoints.due or not participant.idle:
             return

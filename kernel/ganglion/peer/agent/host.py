@@ -127,7 +127,7 @@ class AgentHost(Host):
         self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     # -- the journal --------------------------------------------------------------------------------------------------
-    def _stand(self) -> None:
+    def _restore_or_compact(self) -> None:
         """Restore a predecessor's snapshot, or compact the journal by one, where that is due."""
         if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
@@ -135,7 +135,7 @@ class AgentHost(Host):
                 {tag_of(number): (one, ("given", "shown")) for number, one in enumerate(filters)}
             )
             self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
-        self._compaction.stand(self._take_state, self._go_on)
+        self._compaction.restore_or_compact(self._take_state, self._go_on)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         """Return what takes the author's objects, these filters among them."""

@@ -70,12 +70,12 @@ class MuscleHost(AgentHost):
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
         self._muscle: Muscle | None = None
-        self._stands = False  # whether the last request left no decision open
+        self._quiescent = False  # whether the last request left no decision open
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self._stands = True
+        self._quiescent = True
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         self._uid = uid = f"{setup.agent}/{setup.worker}"
         where, given = f"{setup.agent} (worker {setup.worker})", {"uid": uid, "worker": setup.worker}
@@ -151,7 +151,7 @@ class MuscleHost(AgentHost):
     def swap(self, request: Request, swap: Swap) -> Swapped:
         """Decide by another model of the pool from now on, or by the current one."""
         self._running()
-        self._stands = True
+        self._quiescent = True
         if self._setup.pool is None or self._acting is None:
             raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
         ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
@@ -303,7 +303,7 @@ class MuscleHost(AgentHost):
         muscle = self._running()
         if self._kept:  # of an episode that was given up
             self._send_kept(None)
-        self._stands = True
+        self._quiescent = True
         self._topics.hear(reset.topics)
         self._begin_episode(reset.episode)
         if reset.prepare:
@@ -349,9 +349,9 @@ class MuscleHost(AgentHost):
     # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
         """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
-        if self._stands and self._muscle is not None:
-            self._stands = False
-            self._stand()
+        if self._quiescent and self._muscle is not None:
+            self._quiescent = False
+            self._restore_or_compact()
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
@@ -513,7 +513,7 @@ class MuscleHost(AgentHost):
 
     def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
-        self._stands = True
+        self._quiescent = True
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         objectives, think = acting.complete(act)

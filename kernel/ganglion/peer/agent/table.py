@@ -222,7 +222,7 @@ class TableHost(Host):
             self._live = not self.participant.playing
             if self._compaction is None:
                 self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
-            self._compaction.stand(self._take_state, self._go_on)
+            self._compaction.restore_or_compact(self._take_state, self._go_on)
 
     def _tell(self, now_s: float) -> None:
         """Tell what `ganglion ps` shows: at once that an agent waits or does no longer, all else once a second."""

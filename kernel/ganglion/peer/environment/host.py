@@ -286,7 +286,7 @@ class EnvironmentHost(Host):
             return
         if opened is None and self._answered is None and self._environment is not None:
             self._answered = participant.answer_digest(self._started)
-        if self._snapshot is not None and self._stand(participant):
+        if self._snapshot is not None and self._restore_or_compact(participant):
             return
         if opened is None:
             return
@@ -316,12 +316,12 @@ class EnvironmentHost(Host):
         """Say whether the environment says itself what it is."""
         return self._snapshot is not None
 
-    def _stand(self, participant: Participant) -> bool:
+    def _restore_or_compact(self, participant: Participant) -> bool:
         """Restore a predecessor's state, or compact the journal if that is due; False if no state can be taken."""
         if self._compaction is None:
             assert self._snapshot is not None
             self._compaction = Compaction(participant, self._hooks.where, self._snapshot.check)
-        self._compaction.stand(self.take_state, self.go_on)
+        self._compaction.restore_or_compact(self.take_state, self.go_on)
         return not self._compaction.refused
 
     def _snapshot_of(self, environment: Environment) -> Snapshot:

@@ -40,7 +40,7 @@ class Compaction:
         self._until_bytes = base_bytes + max(JOURNAL_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
         self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s, base_bytes / _STATE_BYTES_PER_S)
 
-    def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
+    def restore_or_compact(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
         """At a boundary: restore the state of a predecessor by `put`; else compact the journal by `take`, if due.
 
         Returns whether a state was restored: what leads to this boundary is not to be done then.
@@ -51,7 +51,7 @@ class Compaction:
         if not participant.recorded:
             return False
         first, self._first = self._first, False
-        state = participant.stand(first)
+        state = participant.state_of_predecessor(first)
         if state is not None:
             self.restore(state, put)
             return True
@@ -113,7 +113,9 @@ class WorkerCompaction:
         self._snapshot = Snapshot(parts, passing=_PASSING)
         self._compaction = Compaction(participant, phase.hooks.where, self._snapshot.check)
 
-    def stand(self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool) -> tuple[Verdict, list[Any]] | None:
+    def restore_or_compact(
+        self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool
+    ) -> tuple[Verdict, list[Any]] | None:
         """At the begin of an episode: return what a predecessor's state says of it; None without one.
 
         Args:
@@ -142,7 +144,7 @@ class WorkerCompaction:
             _cross(self._phase, books)
             found.append((books["verdict"], books["mine"]))
 
-        self._compaction.stand(take, put)
+        self._compaction.restore_or_compact(take, put)
         return found[0] if found else None
 
 
@@ -205,7 +207,9 @@ class GovernorCompaction:
         self._compaction = Compaction(participant, "governor", self._snapshot.check)
         self._note = models.note()
 
-    def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
+    def restore_or_compact(
+        self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]
+    ) -> None:
         """At a boundary: restore the state of a predecessor by `put`; else compact the journal, if it is long.
 
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
@@ -229,7 +233,7 @@ class GovernorCompaction:
                 self._models.take(row)
             put(books["numbers"], books["said"])
 
-        self._compaction.stand(take, go_on)
+        self._compaction.restore_or_compact(take, go_on)
 
     def _fresh_rows(self) -> list[list[Any]]:
         """Return the rows of phases that have been recorded meanwhile: that of evaluations is, with the first one."""

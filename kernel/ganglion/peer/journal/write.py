@@ -489,7 +489,7 @@ class Recorded(ABC):
         return incoming
 
     # -- beginning anew -----------------------------------------------------------------------------------------------
-    def stand(self, anew: bool = False) -> Any:
+    def state_of_predecessor(self, anew: bool = False) -> Any:
         """Return the state with which a predecessor went on from here; None if it did not.
 
         Where this is called first with nothing open, or with `anew`, is the place that `begin_journal` returns to: a

@@ -1343,7 +1343,7 @@ class Ticks(WorkerRounds):
         if core.finished:
             over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
             wishes.append({**over, "known": True} if evaluation else over)
-        while self._stand(wishes):
+        while self._decide_boundary(wishes):
             wishes = []
         if self._ending is not None:
             return
@@ -1352,9 +1352,9 @@ class Ticks(WorkerRounds):
         if not self.phase.common and not evaluation:
             self._reports = []
 
-    def _stand(self, wishes: list[dict[str, Any]]) -> bool:
-        """Stand at the boundary, and do what is said there; say whether to stand once more in this tick."""
-        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
+    def _decide_boundary(self, wishes: list[dict[str, Any]]) -> bool:
+        """Take the decision of the boundary and act on it; say whether to decide once more in this tick."""
+        ending, go = self._boundaries.decide(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = max(go.round, self.round), go.participants
         if ending is None:
