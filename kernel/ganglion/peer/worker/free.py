@@ -308,7 +308,7 @@ class FreeTicks(Ticks):
             self._advance(number)
 
     def _advance(self, number: int) -> None:
-        """Let an environment pass its boundary unless it is too far ahead; it begins an episode, or its bodies decide."""
+        """Let an environment pass its boundary unless it is too far ahead: it begins an episode, or bodies decide."""
         core = self.core
         if core.spent[number]:
             self._finished = core.finished
