@@ -359,7 +359,7 @@ class GovernorHost(Host):
         return True
 
     def _kept(self, steer: Steer) -> FlowSignal:
-        """Number a signal, and keep it for controllers that may have missed it."""
+        """Return a signal with its number, and keep it for controllers that may have missed it."""
         number = self._numbers[steer.peer] = self._numbers.get(steer.peer, 0) + 1
         signal = replace(steer.signal, number=number)
         self._said.setdefault(steer.peer, []).append(signal)
