@@ -22,6 +22,7 @@ GanglionError
 ├── DeadlineExceeded         operator: a wait that ended without its answer
 ├── StoreError               operator: results cannot be written or read
 │   ├── StoreDamaged         operator: what was written cannot be read back
+│   ├── RunExists            operator: another results folder has begun a run of this id there
 │   ├── StoreAbsent          operator: no run has written there yet
 │   └── StoreUnavailable     operator: not now; the same may succeed later
 ├── Nondeterministic         its author: what was done again came out differently
@@ -228,6 +229,13 @@ class StoreDamaged(StoreError):
     """Report that a database of results is damaged: what was written cannot be read back."""
 
     kind = "store_damaged"
+
+
+class RunExists(StoreError):
+    """Report that a store has a run of this id that another results folder began; no further try changes that."""
+
+    exit_status = 2
+    kind = "run_exists"
 
 
 class Nondeterministic(GanglionError):

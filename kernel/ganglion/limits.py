@@ -114,6 +114,7 @@ DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
 RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
+NODE_LOSS_S = 5.0  # what is lost on one node of a launcher within this time is one loss: that of the node, or its relay
 JOURNAL_BYTES = 1 << 30  # of one process's journal; to replay a longer one takes longer than to compute again
 JOURNAL_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then it is compacted
 JOURNAL_BEGIN_S = 10.0  # a journal of more time likewise: what took long takes long to replay

@@ -113,6 +113,6 @@ def test_a_run_of_another_results_folder_is_neither_written_nor_taken_over(serve
         process.stdout.read()
     assert 0 == process.returncode
     for status, said in told:
-        assert (1, True) == (status, "choose another id (--name)" in said), said
+        assert (1, True, False) == (status, "choose another id (--name)" in said, "next: " in said), said
 
     assert 0 == done(tmp_path / "one", server.uri, "verify", "two-1")[0]

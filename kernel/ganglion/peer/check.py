@@ -19,7 +19,6 @@ from typing import Any
 import msgpack
 
 from ganglion import registry
-from ganglion.document.fault import nearest
 from ganglion.errors import DocumentError, PluginInvalid, StoreError
 from ganglion.peer.models import store_class
 from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
@@ -267,8 +266,9 @@ def _advise_tables(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             asked = registry.load("brain", agent.brain.name, plan.folder, plan.allow).asks(**agent.brain.params)
         for uid in asked:
             if uid not in served:
+                those = f"{', '.join(map(repr, served)) or 'none'}{registry.nearest(uid, served)}"
                 text = f"brain `{agent.brain.name}` asks the table `{uid}`, and agent `{agent.name}` is served by"
-                yield agent.brain.at, f"{text} {', '.join(map(repr, served)) or 'none'}{nearest(uid, served)}", "error"
+                yield agent.brain.at, f"{text} {those}", "error"
 
 
 def _plays(environment: EnvironmentPlan) -> bool:

@@ -78,12 +78,13 @@ class GovernorHost(Host):
         loader: Loads its conditions.
         results: The run's folder.
         store: URI of the store, where models of other runs are looked for; None if there is none.
+        started: When the run began first, as UTC text; empty for now.
     """
 
     participant: Participant
     timed = True  # deadlines of interruptions are its own
 
-    def __init__(self, loader: Loader, results: str, store: str | None = None) -> None:
+    def __init__(self, loader: Loader, results: str, store: str | None = None, started: str = "") -> None:
         self._loader = loader
         self._results = results
         self._store_uri = store
@@ -96,7 +97,7 @@ class GovernorHost(Host):
         self._ordinals: Ordinals
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
-        self._started = ""  # when the run began first, as UTC text
+        self._started = started
         self._compaction_of_governor: GovernorCompaction | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
 
@@ -144,7 +145,6 @@ class GovernorHost(Host):
         if resume is None:
             return None
         try:
-            self._started = str(resume.get("started", ""))
             self._ordinals.restore(resume.get("signals", []))
             for row in resume.get("rows", []):
                 self._models.take(row)
@@ -317,8 +317,6 @@ class GovernorHost(Host):
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
             elif isinstance(effect, Record):
-                if effect.record[0] == "run":
-                    self._started = effect.record[1]["started"]
                 self._models.take(effect.record)
                 self._write(partial(self._records.add, self._numbered(effect)))
             elif isinstance(effect, Event):
@@ -374,7 +372,7 @@ class GovernorHost(Host):
 
     def _checkpoint(self, checkpoint: PhaseCheckpoint) -> None:
         """Take the checkpoint of a phase; it counts once all earlier rows are durable."""
-        place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models, "started": self._started}
+        place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models}
         place |= {"used": checkpoint.used} if checkpoint.used else {}
         place |= {"signals": self._ordinals.note(), "rows": self._models.note()}
         self._checkpoints.take(self._records.mark(), place)

@@ -19,11 +19,9 @@ from ganglion.peer.author import Loader
 from ganglion.peer.host import Host
 from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
 from ganglion.peer.participant import Connect, Participant
-from ganglion.synced import write_synced
 from ganglion.wire.name import Role
 
 _FAILED = 1
-_BEGUN = "stored"  # the file that says that the store had no run of this id when this one began
 # Objects between two looks for cycles: a step makes some hundred objects, and hardly a cycle.
 _GARBAGE_OBJECTS = 20_000
 
@@ -172,7 +170,7 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
         from ganglion.peer.governor import GovernorHost
 
         results = f"{variables['GANGLION_RESULTS']}/{variables['GANGLION_RUN']}"
-        return GovernorHost(loader, results, variables.get("GANGLION_STORE"))
+        return GovernorHost(loader, results, variables.get("GANGLION_STORE"), variables.get("GANGLION_STARTED", ""))
     if role is Role.OBSERVER:
         from ganglion.peer.observer import ObserverHost
 
@@ -191,11 +189,7 @@ def _store_host(variables: Mapping[str, str]) -> Host:
     store = store_class(uri)
     again = int(variables.get("GANGLION_INCARNATION", "1")) > 1
     run = variables["GANGLION_RUN"]
-    mark = Path(variables["GANGLION_RESULTS"], run, _BEGUN)
-    begun = mark.exists()  # else a run of this id in the store is one of another results folder
-    writer = store.writer(uri, run, resume=again and begun)
-    if not begun:
-        write_synced(mark, b"")
+    writer = store.writer(uri, run, again, variables.get("GANGLION_STARTED", ""))
     if variables.get("GANGLION_WITHDRAW"):  # the run goes on, after it was cut short, in this phase
         writer.withdraw(int(variables["GANGLION_WITHDRAW"]))
     if variables.get("GANGLION_WITHDRAW_ALL"):

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import DiskError as DiskError
 from ganglion.errors import Nondeterministic as Nondeterministic
+from ganglion.errors import RunExists as RunExists
 from ganglion.errors import StoreAbsent as StoreAbsent
 from ganglion.errors import StoreDamaged as StoreDamaged
 from ganglion.errors import StoreError as StoreError
@@ -320,16 +321,18 @@ class Store(ABC):
 
     @classmethod
     @abstractmethod
-    def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
+    def writer(cls, uri: str, run: str, resume: bool = False, started: str = "") -> StoreWriter:
         """Open a store for the results of a run; makes the store, but not its folder, if there is none.
 
         Args:
             uri: Where it is, such as `sqlite:////home/ada/results/ganglion.db` (three slashes: a relative path).
             run: The run's id.
             resume: Go on with the run if it is there; otherwise it must not be.
+            started: When the run began, as its record `run` says; one that began at another time is another one.
 
         Raises:
-            StoreError: It cannot be opened or made, is of another program or revision, or the run is there.
+            StoreError: It cannot be opened or made, or is of another program or revision.
+            RunExists: The run is there, or another one of its id.
         """
 
     @classmethod

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections import deque
 from collections.abc import Hashable
 from enum import Enum
 
 from ganglion import limits
+from ganglion.errors import UsageError
+
+REFUSED = UsageError.exit_status  # of a process that cannot carry out what it was told
 
 
 class State(Enum):
@@ -186,7 +190,8 @@ def judge(
         return Verdict.NOTE
     # A first process that ended by itself before it joined does so again, unless there was no broker to join.
     refuses = (code or 0) > 0 or (code in (None, 0) and not ours)
-    if not replaced or (refuses and not joined and incarnation == 1 and not disturbed):
+    again = (refuses and incarnation == 1 and not disturbed) or (ours and code == REFUSED)
+    if not replaced or (again and not joined):
         return Verdict.LOST
     return Verdict.REWIND if code == limits.EXIT_DIFFERS and incarnation > 1 else Verdict.RESTART
 
@@ -197,12 +202,21 @@ class Restarts:
     def __init__(self) -> None:
         self._restarted_s: dict[str, deque[float]] = {}
         self._all = 0
+        self._nodes_s: dict[str, float] = {}  # when a loss on a node was counted last
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
-        self, name: str, now_s: float, most: int = limits.RESTARTS_PER_NAME, within_s: float = limits.RESTARTS_WITHIN_S
+        self,
+        name: str,
+        now_s: float,
+        most: int = limits.RESTARTS_PER_NAME,
+        within_s: float = limits.RESTARTS_WITHIN_S,
+        at: str = "",
     ) -> float | None:
-        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
+        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all.
+
+        What is lost at once on a launcher's node, `at`, is one loss of all.
+        """
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()
@@ -210,7 +224,9 @@ class Restarts:
             return None
         delay_s = limits.RESTART_DELAYS_S[min(len(moments_s), len(limits.RESTART_DELAYS_S) - 1)]
         moments_s.append(now_s)
-        self._all += 1
+        if not at or now_s - self._nodes_s.get(at, -math.inf) > limits.NODE_LOSS_S:
+            self._all += 1
+            self._nodes_s[at] = now_s
         return delay_s
 
     def died(self, name: str, place: Hashable) -> int:

@@ -189,7 +189,8 @@ class Restarter:
         if times >= recovery.restarts_poison:
             self._supervisor.spawn(self._poison(run, member, times))
             return
-        delay_s = run.restarts.next_s(member.name, now_s, recovery.restarts_max, recovery.restarts_within_s)
+        bounds = (recovery.restarts_max, recovery.restarts_within_s)
+        delay_s = run.restarts.next_s(member.name, now_s, *bounds, member.node)
         if delay_s is None:
             listed = "".join(f"\n    {line}" for line in run.recent_losses)
             text = f"too many losses: {member.label} {member.end_text} and is not started again{listed}"

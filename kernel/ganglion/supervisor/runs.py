@@ -28,10 +28,10 @@ from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor import event
 from ganglion.supervisor.connection import write_private
-from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name
+from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name, read_manifest
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
-from ganglion.supervisor.life import Child, Event, Restarts, State
+from ganglion.supervisor.life import REFUSED, Child, Event, Restarts, State
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
@@ -275,7 +275,9 @@ def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, 
     if foreign:
         return variables
     if member.place.role in STORED:  # no other process needs to know where rows and models of all runs are
-        variables |= {"GANGLION_RESULTS": str(supervisor.settings.results.resolve())}
+        started = str(read_manifest(run.folder.path)[0].get("started", ""))
+        results = str(supervisor.settings.results.resolve())
+        variables |= {"GANGLION_RESULTS": results, "GANGLION_STARTED": started}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
@@ -327,7 +329,7 @@ def _said(word: object) -> str:
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 # Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
-_FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
+_FAILS_AGAIN = frozenset({"author", "document", "plugin", "run_exists", "space", "store_damaged"})
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _LOSSES_LISTED = 20
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
@@ -558,7 +560,8 @@ class Run:
         wrong = ended.status == FAILED or bool(self.defects)
         self.status, exit_status = ended.status, ended.exit_status or int(wrong)
         reason, took_s = printable(ended.reason.replace("\n", " ")), time.monotonic() - self.started_s
-        resumable = ended.failure is None or ended.failure.kind not in _FAILS_AGAIN
+        refused = any(m.child.code == REFUSED and not m.here.is_set() for m in self.lost)
+        resumable = not refused and (ended.failure is None or ended.failure.kind not in _FAILS_AGAIN)
         self.outcome = Outcome(self.id, self.status, reason, exit_status, _plain(report), took_s, resumable)
         return self.outcome
 

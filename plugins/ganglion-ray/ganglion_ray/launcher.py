@@ -17,6 +17,7 @@ from ganglion.sdk import Launched, Launcher, LaunchError, LaunchSpec, LaunchWatc
 
 _ASK_S = 5.0  # for the head of a cluster to answer
 _START_S = 60.0  # for Ray to start a keeper
+_AT_ONCE_LEAST = 4  # keepers that are being started; where the cluster has more processors, as many as these
 _FORGET_S = 60.0  # after the last process of a run its nodes forget it
 _GONE_S = 5.0  # for keepers to end at the end
 _STORE_BYTES = 80_000_000  # of shared memory: a run puts nothing there
@@ -135,8 +136,9 @@ class RayLauncher(Launcher):
         self._cluster, self._wants, self._near, self._relays = address, wants_of(roles or {}), near, relay
         self._ray: Any = None
         self._kept: dict[_Kept, asyncio.Task[None]] = {}
-        self._nodes: dict[int, str] = {}  # worker -> where its first process is
-        self._choosing: dict[int, asyncio.Lock] = {}
+        self._nodes: dict[tuple[str, int], str] = {}  # run and worker -> where its first process is
+        self._choosing: dict[tuple[str, int], asyncio.Lock] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE_LEAST)  # of those that Ray is asked to place
         self.shares_files, self.keeps_files = shared, not shared
         self._houses: dict[str, asyncio.Task[tuple[Any, str]]] = {}  # node -> what keeps a folder there, and that
         self._forgetting: set[asyncio.Task[None]] = set()
@@ -163,6 +165,8 @@ class RayLauncher(Launcher):
             raise LaunchError(f"launcher ray: no cluster at {where}: {_first_line(error)}; {cure}") from error
         self.address = str(ray.util.get_node_ip_address())
         nodes = await asyncio.to_thread(ray.nodes)
+        processors = sum(_amounts(node).get("CPU", 0.0) for node in nodes if node["Alive"])
+        self._turns = asyncio.Semaphore(max(_AT_ONCE_LEAST, int(processors)))
         for role, wants in self._wants.items():
             fault = _shortage(role, wants, nodes)
             if fault:
@@ -285,11 +289,12 @@ class RayLauncher(Launcher):
             return await self._start(spec, watch, wants, "SPREAD" if wants.place == "spread" else "DEFAULT")
         alive = {node["NodeID"] for node in nodes if node["Alive"]}
         # The first process of a worker chooses its node, the others follow.
-        async with self._choosing.setdefault(spec.worker, asyncio.Lock()):
-            node = self._nodes.get(spec.worker)
+        worker = (_key(spec)[0], spec.worker)
+        async with self._choosing.setdefault(worker, asyncio.Lock()):
+            node = self._nodes.get(worker)
             if node is None or node not in alive:
                 kept = await self._start(spec, watch, wants, "SPREAD")
-                self._nodes[spec.worker] = kept.node
+                self._nodes[worker] = kept.node
                 return kept
         return await self._start(spec, watch, wants, self._at(node, node in able))
 
@@ -301,6 +306,12 @@ class RayLauncher(Launcher):
         return self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=not able)
 
     async def _start(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
+        # A Python for each keeper takes seconds of a processor: who waits for his turn is not late. A relay is started
+        # by the start of another process, which has a turn.
+        async with contextlib.nullcontext() if spec.place else self._turns:
+            return await self._start_now(spec, watch, wants, strategy)
+
+    async def _start_now(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
         from ganglion_ray.keeper import Keeper, versions
 
         ours, ray = versions(), self._ray
@@ -368,6 +379,10 @@ class RayLauncher(Launcher):
         kept.over = True
         del self._kept[kept]
         self._end(kept.keeper)
+        if not any(one.run == kept.run for one in self._kept):
+            for places in (self._nodes, self._choosing):
+                for worker in [worker for worker in places if worker[0] == kept.run]:
+                    del places[worker]
         if not self.shares_files:
             asyncio.get_running_loop().call_later(_FORGET_S, self._forget_if_over, kept.run)
         watch.exited(code, why)

@@ -15,11 +15,12 @@ from ganglion.sdk.store import (
     STORE_RESERVE_BYTES,
     Nondeterministic,
     PointBook,
+    RunExists,
     StoreError,
     StoreUnavailable,
     StoreWriter,
 )
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.bodies import (
     PAIR_BITS,
     BodyTable,
@@ -63,9 +64,15 @@ class SqlWriter(StoreWriter):
     """
 
     def __init__(
-        self, uri: str, run: str, resume: bool = False, open_rows_bytes: int = OPEN_ROWS_BYTES, **options: Any
+        self,
+        uri: str,
+        run: str,
+        resume: bool = False,
+        started: str = "",
+        open_rows_bytes: int = OPEN_ROWS_BYTES,
+        **options: Any,
     ) -> None:
-        self._run = run
+        self._run, self._started = run, started
         self._limit_bytes = open_rows_bytes
         self._open: dict[Episode, dict[tuple[str, str, int | None], Segment]] = {}
         self._bodies: dict[int, BodyTable] = {}
@@ -93,9 +100,9 @@ class SqlWriter(StoreWriter):
 
     def _enter(self, resume: bool) -> None:
         found = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
+        if found and not (resume and self._is_ours(found)):
+            raise RunExists(f"{self._path}: expected a new run, found results of run {self._run}{_ELSEWHERE}")
         if not resume:
-            if found:
-                raise StoreError(f"{self._path}: expected a new run, found results of run {self._run}{_ELSEWHERE}")
             return
         self._begun = bool(found)
         if not found:
@@ -113,6 +120,10 @@ class SqlWriter(StoreWriter):
                 table.rows.append((row[0], row[1], row[2]))
             table.each |= {row[1]} if each else set()
         self._connection.execute(sql.DELETE_OPEN, found)
+
+    def _is_ours(self, run: Sequence[Any]) -> bool:
+        """Say whether a run began when ours did: one of another results folder may have been first."""
+        return not self._started or self._connection.execute(sql.SELECT_STARTED, run).fetchone() == (self._started,)
 
     # -- taking -------------------------------------------------------------------------------------------------------
 
@@ -414,7 +425,7 @@ class SqlWriter(StoreWriter):
         try:
             self._engine.check_schema(self._connection)
             if books.run is None and cursor.execute(sql.SELECT_RUN, (self._run,)).fetchone():
-                raise StoreError(
+                raise RunExists(
                     f"run {self._run}: expected one writer, found that another one has begun it{_ELSEWHERE}"
                 )
             for write in pending:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.limits import EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
+from ganglion.limits import EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S, RESTARTS_PER_RUN
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process, ProgramPlan
 from ganglion.supervisor.life import TRANSITIONS, Child, Event, Restarts, State, Verdict, exit_text, judge
 from ganglion.supervisor.runs import Member
@@ -76,6 +76,15 @@ def test_a_document_sets_the_bound() -> None:
     assert 0.0 == restarts.next_s("a", 10.1, 2, 10.0)
 
 
+def test_what_a_node_loses_at_once_is_one_loss() -> None:
+    """A node with more processes than a run may lose is one loss; each process counts for itself elsewhere."""
+    lost = [f"environment/hut/{worker}" for worker in range(RESTARTS_PER_RUN + 1)]
+    on_nodes, here = Restarts(), Restarts()
+
+    assert {0.0} == {on_nodes.next_s(name, 0.1 * place, at="a") for place, name in enumerate(lost)}
+    assert [0.0] * RESTARTS_PER_RUN + [None] == [here.next_s(name, 0.0) for name in lost]
+
+
 def test_equal_deaths_are_counted_until_there_is_another() -> None:
     """Who dies again where and how it died before is told from who dies elsewhere, or otherwise."""
     restarts = Restarts()
@@ -145,6 +154,8 @@ VERDICTS: list[tuple[dict[str, object], Verdict]] = [
     ({"joined": False, "code": 1}, Verdict.LOST),
     ({"joined": False, "code": 1, "disturbed": True}, Verdict.RESTART),
     ({"joined": False, "code": 1, "incarnation": 2}, Verdict.RESTART),
+    ({"joined": False, "code": 2, "incarnation": 2}, Verdict.LOST),
+    ({"joined": False, "code": 2, "incarnation": 2, "ours": False}, Verdict.RESTART),
     ({"joined": False, "code": 0}, Verdict.RESTART),
     ({"joined": False, "code": 0, "ours": False}, Verdict.LOST),
     ({"joined": False, "code": None, "ours": False}, Verdict.LOST),

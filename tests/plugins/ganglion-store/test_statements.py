@@ -3,10 +3,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from ganglion_store import statements
+from ganglion_store import statements, texts
 
 INSERTS = sorted(name for name in vars(statements) if name.startswith("INSERT_"))
 
@@ -27,3 +28,8 @@ def test_sqlite_understands_each_statement(database: sqlite3.Connection, name: s
     places = text.count("?")
 
     database.execute(f"EXPLAIN {text}", (None,) * places)
+
+
+def test_what_runs_are_told_is_what_sqlalchemy_writes() -> None:
+    """The printed statements are those of the schema: `scripts/fix` renews them."""
+    assert Path(texts.__file__).with_name("texts.json").read_text() == statements.printed()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from databases import change
 
-from ganglion.sdk.store import Nondeterministic, StoreDamaged, StoreError, StoreUnavailable
+from ganglion.sdk.store import Nondeterministic, RunExists, StoreDamaged, StoreError, StoreUnavailable
 from ganglion_store.writer import SqlWriter
 
 
@@ -56,14 +56,33 @@ def test_a_run_is_never_overwritten(uri: str, tell: Any, read: Any) -> None:
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("governor", tell.begin())
 
-    with pytest.raises(StoreError, match="found results of run demo-1"):
+    with pytest.raises(RunExists, match="found results of run demo-1"):
         SqlWriter(uri, "demo-1")
+    with pytest.raises(RunExists, match="found results of run demo-1"):
+        SqlWriter(uri, "demo-1", resume=True, started="2030-01-02T00:00:00.000+00:00")
     with SqlWriter(uri, "demo-2", resume=True) as writer:
         with pytest.raises(StoreError, match="expected the record `run` before any other"):
             writer.apply("c", tell.whole(0))
         assert 0 == writer.withdraw()
         writer.apply("governor", tell.begin())
     assert ["demo-1", "demo-2"] == [row["run"] for row in read("runs")]
+
+
+def test_of_two_that_begin_a_run_at_once_one_has_it(uri: str, tell: Any, read: Any) -> None:
+    """Who begins a run that another one has begun meanwhile is refused, then and whenever it goes on with it."""
+    ours, theirs = tell.begin()[0][1]["started"], "2030-01-02T00:00:00Z"
+    second = SqlWriter(uri, "demo-1", started=theirs)
+    with SqlWriter(uri, "demo-1", started=ours) as first:
+        first.apply("governor", tell.begin())
+    second.apply("governor", tell.begin())
+    with pytest.raises(RunExists, match="another one has begun it"):
+        second.close()
+    with pytest.raises(RunExists):
+        SqlWriter(uri, "demo-1", resume=True, started=theirs)
+    with SqlWriter(uri, "demo-1", resume=True, started=ours) as again:
+        again.apply("c", tell.whole(0))
+
+    assert 1 == len(read("episodes"))
 
 
 def test_rows_come_in_order(writer: SqlWriter, tell: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
+from ganglion.errors import DeadlineExceeded, RunExists, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
@@ -368,8 +368,8 @@ class Records:
             return False
         ack = codec_of(RecordAck).decode(told.body)
         if ack.error is not None:
-            damaged = ack.error.kind == StoreDamaged.kind
-            self._failure = (StoreDamaged if damaged else StoreError)(ack.error.message)
+            known = {kind.kind: kind for kind in (StoreDamaged, RunExists)}
+            self._failure = known.get(ack.error.kind, StoreError)(ack.error.message)
         self.waiting = ack.waiting
         if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
             self._until_s = self._participant.clock() + (self.span_s or 0.0)
