@@ -143,9 +143,8 @@ class StoreHost(Host):
         self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
-        playing = self.participant.playing
-        due = self._bytes >= _COMMIT_BYTES or self._ended  # the run waits for the commit of its end
-        if self._rows >= (_REPLAY_ROWS if playing else _COMMIT_ROWS) or (due and not playing):
+        due = not self.participant.playing and (self._bytes >= _COMMIT_BYTES or self._ended)  # its end is awaited
+        if due or self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
 
     def joined(self) -> None:
