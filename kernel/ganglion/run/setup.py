@@ -309,7 +309,7 @@ class Setup:
 
 
 def _outline(plugin: PluginPlan | None) -> dict[str, Any] | None:
-    return plugin and plugin.outline()
+    return None if plugin is None else plugin.outline()
 
 
 def _shared(phase: PhasePlan, table: TablePlan) -> bool:
