@@ -106,6 +106,11 @@ def _header(distribution: importlib.metadata.Distribution) -> dict[str, str]:
 
 
 @functools.cache
+def _version(distribution: str) -> str:
+    return _header(importlib.metadata.distribution(distribution))["Version"]
+
+
+@functools.cache
 def _table() -> dict[str, list[Entry]]:
     """Return every entry point of our groups, in order of name and distribution; a distribution counts once."""
     known = {group.entry_points: key for key, group in GROUPS.items()}
@@ -220,7 +225,7 @@ def _hosted(name: str) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
         ours = path == name and any(_foreign(name) in names for names in table["names"].values())
         whose = table.get("hosted", {}).get(_top(path))
         if not ours and (path != name or whose) and importlib.util.find_spec(_top(path)):
-            return path, (whose, importlib.metadata.version(whose)) if whose else (), table
+            return path, (whose, _version(whose)) if whose else (), table
     return None
 
 
@@ -271,17 +276,18 @@ def _advice(kind: str, name: str) -> str:
     table = _foreign_table(name)
     if table is not None:
         others = [GROUPS[k].noun for k, names in table["names"].items() if _foreign(name) in names][:1]
-        near = _like(_foreign(name), table["names"].get(kind, {}))
+        near = nearest(_foreign(name), table["names"].get(kind, {}))
     elif kind == "environment" and _GYMNASIUM_ID.fullmatch(name):
         return f"; one of Gymnasium is {{name: gymnasium, params: {{id: {name}}}}}"
     else:
         others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
-        near = _like(name, [entry.name for entry in entries(kind)])
+        near = nearest(name, [entry.name for entry in entries(kind)])
         near = near or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
     return f": it is of kind {' and '.join(others)}" if others else near
 
 
-def _like(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean `x`?` for the name most like `name`, else nothing."""
     like = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=1)
     return f"; did you mean `{like[0]}`?" if like else ""
 
@@ -325,7 +331,7 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
 
 def _unknown(top: str, folder: str) -> str:
     """Return why a module is not taken: it is not there, or neither beside the document nor allowed."""
-    hint = _like(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
+    hint = nearest(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
     if top.isidentifier() and importlib.util.find_spec(top) is None:
         known = next((table["hosted"][top] for _, table in _tables() if top in table.get("hosted", {})), None)
         hint = f"; pip install {known}" if known else hint
@@ -416,7 +422,7 @@ def _object(entry: Entry, folder: str = "") -> Any:
     try:
         return functools.reduce(getattr, attribute.split("."), _import(module, folder))
     except (ImportError, AttributeError) as error:
-        near = _like(attribute, dir(error.obj)) if isinstance(error, AttributeError) else ""
+        near = nearest(attribute, dir(error.obj)) if isinstance(error, AttributeError) else ""
         raise _invalid(entry, f"cannot be imported: {error}{near}") from error
 
 

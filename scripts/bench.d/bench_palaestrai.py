@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sqlite3
 import subprocess
@@ -84,18 +85,26 @@ def rows(options: Options) -> list[Row]:
         phases = "".join(OUR_PHASE.format(number=number, steps=SHORT_STEPS) for number in range(2))
         own.write_text(OURS.format(phases=phases))
         ganglion = [str(Path(sys.executable).with_name("ganglion")), "--results", str(folder / "results"), "run"]
+        hosted = folder / "hosted.yml"
+        hosted.write_text("palaestrai: real\n" + short.read_text())
         meters: dict[str, Callable[[], float]] = {
             "steps, ours": meter(folder, "train", True),
             "steps, theirs": partial(_steps_per_s, theirs, folder, long),
             "wall, ours": partial(_runs_per_s, [*ganglion, str(own)], folder),
             "wall, theirs": partial(_runs_per_s, [*_their_run(theirs, folder), str(short)], folder),
         }
+        here = importlib.util.find_spec("palaestrai") is not None
+        if here:
+            meters["wall, hosted"] = partial(_runs_per_s, [*ganglion, str(hosted)], folder)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
     steps = compare(
         "dummy document, train mode, steps/s x palaestrAI", rates["steps, ours"], rates["steps, theirs"], 100
     )
     wall = compare("two phases, runs by wall time x palaestrAI", rates["wall, ours"], rates["wall, theirs"], 30)
-    return [steps, wall]
+    name = "the same with palaestrAI's own classes here, x palaestrAI"
+    if not here:
+        return [steps, wall, Row(name, None, None, note="palaestrAI is not beside: scripts/setup --with palaestrai")]
+    return [steps, wall, compare(name, rates["wall, hosted"], rates["wall, theirs"], 20)]
 
 
 def _installed() -> Path:

@@ -17,7 +17,7 @@ from ganglion.document import load_document
 from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
-from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import Count, Expect, Flag, Form, Name, Seed, Version, is_name, validate
 from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
@@ -54,6 +54,6 @@ __all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "lau
 __all__ += ["Pace", "document_file", "thinned"]  # what programs and notebooks see
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
-__all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]
+__all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "path_of", "put"]
 __all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
 __all__ += ["cleaned", "component", "normalise", "schema", "walk", "write_private", "written"]

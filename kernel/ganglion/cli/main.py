@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
-import difflib
+import gc
 import importlib
 import io
 import json
@@ -68,9 +69,9 @@ class Commands(click.Group):
         """Return the command that is meant; one that there is not is answered with the nearest."""
         name = args[0]
         if not name.startswith("-") and self.get_command(context, name) is None:
-            like = difflib.get_close_matches(name, self.list_commands(context), n=1)
-            hint = f"; did you mean `{like[0]}`?" if like else ""
-            raise click.UsageError(f"there is no command `{name}`{hint}", context)
+            from ganglion.registry import nearest
+
+            raise click.UsageError(f"there is no command `{name}`{nearest(name, self.list_commands(context))}", context)
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -135,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status, None for 0.
     """
     settings = Settings()
+    atexit.register(gc.freeze)  # else the interpreter looks for a quarter of a second through all that it will free
     os.umask(mask := os.umask(0))  # commands narrow it; a caller in this process gets it back
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_ESCAPED)

@@ -15,8 +15,7 @@ from ganglion.cli.session import beside, bind_options, checked_bind, companion_o
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
-from ganglion.run.loss import ours, recovers
-from ganglion.run.plan import Plan, processes_of
+from ganglion.run.plan import Plan, ours, processes_of, recovers
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.folder import (
     MANIFEST,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ganglion.document.fault import nearest, unknown
+from ganglion.document.fault import unknown
 from ganglion.document.marks import Node
-from ganglion.document.model import Location, Policy
+from ganglion.document.model import Location
 from ganglion.limits import BODIES_PER_PHASE
-from ganglion.run.plan import FREE, BodyPlan, PluginPlan, PolicyPlan, budgets_end
+from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
@@ -171,7 +171,7 @@ def bodies_of(
     if section is None:
         return plans
     plans += _spawned(section, agents, environments, () if wrong else plans, tell)
-    for rule in _rules(section):
+    for rule in rules_of(section):
         met = [i for i, body in enumerate(plans) if _meets(rule, body)]
         pairs = [BodyPlan(a, e, 0) for a in agents for e in environments] if wrong else ()  # its numbers are unknown
         if not (met or any(_meets(rule, pair, ("agent", "environment")) for pair in pairs)):
@@ -292,7 +292,7 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
         if isinstance(clip, list) and len(clip) == 2 and all(isinstance(bound, int | float) for bound in clip):
             changed |= {"low": float(clip[0]), "high": float(clip[1])}
     if "policy" in rule.map:
-        changed["policy"] = _policy(rule.map["policy"])
+        changed["policy"] = policy_of(rule.map["policy"])
     return replace(body, **changed)
 
 
@@ -308,7 +308,7 @@ def _reward(known: PluginPlan | None, said: Node) -> PluginPlan | None:
     return replace(known, on_error=on_error or known.on_error)
 
 
-def _policy(node: Node) -> PolicyPlan:
+def policy_of(node: Node) -> PolicyPlan:
     """Return what a policy says; of one that is faulty what can be told."""
     given = {"source": node.plain()} if isinstance(node.value, str) else node.plain() if node.map else {}
     own = {key: given[key] for key, kind in _OF_POLICIES.items() if isinstance(given.get(key), kind)}
@@ -319,134 +319,10 @@ def _policy(node: Node) -> PolicyPlan:
 
 def policies_of(section: Node | None, plans: Sequence[BodyPlan]) -> Iterator[tuple[Node, list[BodyPlan]]]:
     """Yield the policy of each rule that has one, with the bodies of which no later rule says another."""
-    for policy in (rule.map["policy"] for rule in _rules(section) if "policy" in rule.map):
+    for policy in (rule.map["policy"] for rule in rules_of(section) if "policy" in rule.map):
         yield policy, [body for body in plans if body.policy.at == policy.at]
 
 
-def _rules(section: Node | None) -> list[Node]:
+def rules_of(section: Node | None) -> list[Node]:
+    """Return the rules of a section, none without one."""
     return [] if section is None else section.entries("rules")
-
-
-def check_policies(
-    section: Node | None, plans: Sequence[BodyPlan], agents: Mapping[str, Node], learners: Collection[str], tell: Tell
-) -> None:
-    """Refuse policies that cannot be: keys of other sources, pools of agents that do not learn, turns without teams."""
-    turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
-    first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
-    for policy, bodies in policies_of(section, plans):
-        plan = _policy(policy)
-        for key, mark in policy.keys.items():
-            owner = "frozen" if key == "load" else "pool"
-            if key != "source" and key in Policy.model_fields and plan.source != owner and policy.get(key) is not None:
-                tell(mark, f"`{key}` is of `source: {owner}`")
-        for name in dict.fromkeys(body.agent for body in bodies if plan.source != "latest"):
-            if not (agents[name].map.get("muscle") or policy).text("name"):
-                tell(policy, f"the muscle of agent `{name}` is a program: it acts by the current model alone")
-            if plan.source == "pool":
-                _check_pool(policy, name, plan.agent or name, agents, learners, tell)
-        for body in bodies if plan.source == "pool" else ():
-            other = first.setdefault(body.environment, plan)
-            if (other.initial, other.k) != (plan.initial, plan.k):
-                text = f"the sides of environment `{body.environment}` are rated otherwise before"
-                tell(policy.map.get("rating", policy), text)
-                break
-        if plan.rotate_every is not None and bodies and bodies[0] in turns:
-            _check_turns(policy.map["rotate_every"], plan, bodies, turns, tell)
-
-
-def _check_pool(
-    policy: Node, name: str, whose: str, agents: Mapping[str, Node], learners: Collection[str], tell: Tell
-) -> None:
-    """Refuse that an agent draws from the snapshots of one that has none, or whose models are for other parts."""
-    asked = policy.map.get("agent", policy)
-    if whose not in agents:
-        tell(asked, unknown("agent", whose, agents))
-    elif whose not in learners:
-        tell(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
-    elif any(_plain(agents[name], key) != _plain(agents[whose], key) for key in ("muscle", "filters")):
-        tell(asked, f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s")
-
-
-def _plain(agent: Node, key: str) -> Any:
-    """Return what an agent says of a key, None where that is nothing."""
-    found = agent.get(key)
-    return None if found is None else found.plain() or None
-
-
-def _check_turns(
-    node: Node, plan: PolicyPlan, bodies: Sequence[BodyPlan], turns: Sequence[BodyPlan], tell: Tell
-) -> None:
-    """Refuse turns of bodies without a team, of one team alone, or of other lengths than elsewhere."""
-    alone = next((body for body in bodies if body.team is None), None)
-    if alone is not None:
-        name = f"{alone.agent}/{alone.environment}/{alone.b}"
-        tell(node, f"teams take turns in learning, and body `{name}` is of no team")
-    elif len({body.team for body in turns}) < 2:
-        tell(node, f"teams take turns in learning, and there is only `{bodies[0].team}`")
-    elif plan.rotate_every != turns[0].policy.rotate_every:
-        tell(node, f"expected {turns[0].policy.rotate_every} as elsewhere in the phase, found {plan.rotate_every}")
-
-
-def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell: Tell) -> None:
-    """Refuse clocks, budgets and rules of ends that cannot be."""
-    for uid, entry in entries.items():
-        end, budget = entry.get("episode_end"), entry.get("budget")
-        _check_phase(entry.get("clock"), tell)
-        if end is not None and isinstance(end.value, dict):
-            named = end.text("body") or ""
-            known = [f"{body.agent}/{body.b}" for body in plans if body.environment == uid and not body.most]
-            if named not in known:
-                tell(end, f"environment `{uid}` has no body `{named}`{nearest(named, known)}")
-        if budget is not None and budget.get("steps") and budget.get("episodes"):
-            tell(budget, "expected one of `steps` and `episodes`, found both")
-
-
-def check_rules(section: Node | None, tell: Tell) -> None:
-    """Refuse decisions and rewards that cannot be."""
-    named = False
-    for rule in _rules(section):
-        _check_phase(rule.get("decision"), tell)
-        reward = rule.get("reward")
-        if reward is None:
-            continue
-        named = named or reward.get("name") is not None
-        for key in ("params", "on_error"):
-            if not named and reward.get(key) is not None:
-                tell(reward.keys[key], f"`{key}` needs the `name` of a reward, in this rule or one before it")
-        clip = reward.get("clip")
-        values: Any = None if clip is None else clip.plain()
-        sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
-        if clip is not None and not (sound and values[0] <= values[1]):
-            tell(clip, f"expected [low, high] with low <= high, found {clip.found()}")
-
-
-def _check_phase(clock: Node | None, tell: Tell) -> None:
-    period, phase = (None if clock is None else clock.map.get(key) for key in ("period", "phase"))
-    length = 1 if period is None else period.value
-    if phase is not None and type(phase.value) is int and type(length) is int and length >= 1:
-        if not 0 <= phase.value < length:
-            tell(phase, f"expected a phase from 0 to {length - 1}, less than the period, found {phase.value}")
-
-
-def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
-    """Refuse that environments go their own ways where updates do not come in order of arrival, and a strange lead."""
-    mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
-    free = mode is not None and mode.value == FREE
-    if mode is not None and mode.value not in ("barrier", FREE):
-        tell(mode, f"expected barrier or free, found {mode.found()}")
-    if mode is not None and free and (sync is None or sync.value != "async"):
-        found = "it is lockstep by default" if sync is None else f"found {sync.found()}"
-        tell(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
-    if lead is not None and (type(lead.value) is not int or lead.value < 1):
-        tell(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
-    elif lead is not None and not free:
-        tell(lead, "`lead` needs `mode: free`: where all share a tick no environment is ahead")
-
-
-def ends(entries: Mapping[str, Node], end: Any, episodes: int | None, playing: Callable[[str], bool]) -> bool:
-    """Say whether spent budgets end a phase; what is `playing` recorded episodes has one of these."""
-    own = {uid: entry.get("budget") for uid, entry in entries.items()}
-    budgets = {uid: episodes is not None or (budget is not None and bool(budget.map)) for uid, budget in own.items()}
-    names = {uid: entry.map["environment"].text("name") for uid, entry in entries.items()}
-    budgets |= {uid: True for uid, name in names.items() if name and playing(name)}
-    return budgets_end(budgets, str(end.get("environment")) if isinstance(end, dict) else end)

@@ -9,7 +9,8 @@ from typing import Any
 
 from ganglion.document.fault import Fault, nearest, unknown
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.spelling import PLACES, label
+from ganglion.document.model import Agent, Document, Entry, Form, Phase, forms_within
+from ganglion.document.spelling import label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, BodyPlan, Recovery
 
@@ -59,27 +60,26 @@ def override(root: Node, settings: Sequence[str], option: str = "--set") -> tupl
     return root, faults
 
 
-def put(root: Node, path: Sequence[str], value: Node, place: str = "document") -> Node:
+def put(root: Node, path: Sequence[str], value: Node, form: type[Form] | None = Document) -> Node:
     """Return a tree in which a value stands at a path; every node on the way is new, no other one changes.
 
-    `place` is what the tree is (a row of `spelling.PLACES`): a normalised run document, or anything (`""`).
+    `form` is what the tree is: a normalised run document, or anything (None).
     Nowhere says why the path leads nowhere.
     """
-    return _put(root, list(path), value, place)
+    return _put(root, list(path), value, form)
 
 
-def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
+def _put(node: Node, path: list[str], value: Node, form: type[Form] | None) -> Node:
     if not path:
         return value
     if isinstance(node.value, list):
-        return _put_item(node, path, value, place)
+        return _put_item(node, path, value, form)
     if not isinstance(node.value, dict):
         raise Nowhere(f"the path leads nowhere: before `{path[0]}` there is {node.found()}")
-    known = PLACES.get(place)
-    key = path[0] if known is None or path[0] in node.map else known.spellings.get(path[0], path[0])
-    if place == "entry" and key not in _ENTRY_KEYS and key not in node.map:
+    key = path[0] if form is None or path[0] in node.map else form.spellings.get(path[0], path[0])
+    if form is Entry and key not in _ENTRY_KEYS and key not in node.map:
         key, path = "environment", ["environment", *path]
-    below = known.parts.get(key, "") if known is not None else ""
+    below = None if form is None else forms_within(form).get(key)
     if key in node.map:
         part = _put(node.map[key], path[1:], value, below)
     elif len(path) == 1:
@@ -91,25 +91,24 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     return node.put(key, part, node.keys.get(key) or value.like(key, {}))
 
 
-def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
+def _put_item(node: Node, path: list[str], value: Node, form: type[Form] | None) -> Node:
     """Go on in the entry of that phase, uid, name or index."""
-    kind = place.strip("[]")
-    labels = [label(item, kind) for item in node.items]
+    labels = [label(item, form) for item in node.items]
     name = path[0]
     if name in labels:
         index = labels.index(name)
     elif name.isdecimal() and int(name) < len(labels):
         index = int(name)
     else:
-        what = "phase" if kind == "schedule" else "entry"
+        what = "phase" if form is Phase else "entry"
         raise Nowhere(f"the path leads nowhere: {unknown(what, name, [known for known in labels if known])}")
     items = list(node.items)
     found = labels[index]
-    if kind == "schedule" and found is not None:
-        phase = _put(items[index].map[found], path[1:], value, "phase")
+    if form is Phase and found is not None:
+        phase = _put(items[index].map[found], path[1:], value, Phase)
         items[index] = items[index].put(found, phase)
     else:
-        items[index] = _put(items[index], path[1:], value, kind)
+        items[index] = _put(items[index], path[1:], value, form)
     return node.like(items)
 
 
@@ -257,10 +256,10 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
 
 def _entries(phase: Expanded, key: str, entities: dict[str, Node]) -> Iterator[tuple[str, Node]]:
     """Yield (name, entry) of each sound entry of a phase that is not removed, and remove the others."""
-    kind, named = ("entry", "uid") if key == "environments" else ("agent", "name")
+    form, named = (Entry, "uid") if key == "environments" else (Agent, "name")
     seen: set[str] = set()
     for entry in phase.given.entries(key):
-        name = label(entry, kind)
+        name = label(entry, form)
         if name is None:
             continue
         if name in seen:

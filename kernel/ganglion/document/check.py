@@ -8,21 +8,23 @@ from typing import Any, TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.bodies import (
-    bodies_of,
-    check_mode,
-    check_policies,
-    check_rules,
-    check_timelines,
-    ends,
-    policies_of,
-)
+from ganglion.document.bodies import bodies_of, policies_of, policy_of, rules_of
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
-from ganglion.document.fault import Fault, nearest
+from ganglion.document.fault import Fault, nearest, unknown
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, FREE, NO_BRAIN, OBJECTIVE, REPLAY, BodyPlan, sources_of
+from ganglion.run.plan import (
+    CONTROLLER,
+    FREE,
+    NO_BRAIN,
+    OBJECTIVE,
+    REPLAY,
+    BodyPlan,
+    PolicyPlan,
+    budgets_end,
+    sources_of,
+)
 
 
 def replays(agent: Node) -> list[Node]:
@@ -90,10 +92,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
     read = [(name, node) for name, agent in phase.agents.items() for node in reads(agent)]
     for policy, bodies in policies_of(phase.bodies, phase.plans):
         for name in dict.fromkeys(body.agent for body in bodies if body.policy.source == "frozen"):
-            load, begins = (
-                policy.get("load") if isinstance(policy.value, dict) else None,
-                phase.agents[name].get("load"),
-            )
+            load, begins = policy.get("load"), phase.agents[name].get("load")
             read += [] if load is None else [(name, load)]
             if load is None and begins is None and not any(name in other.agents for other in earlier):
                 faults.append(policy.fault(f"frozen: agent `{name}` begins this phase without a model: give `load`"))
@@ -150,8 +149,8 @@ def _is_unclear(given: Node) -> bool:
     lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
     if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
         return True
-    named = [label(entry, "entry") for entry in given.entries("environments")]
-    named += [label(agent, "agent") for agent in given.entries("agents")]
+    named = [label(entry, model.Entry) for entry in given.entries("environments")]
+    named += [label(agent, model.Agent) for agent in given.entries("agents")]
     return None in named
 
 
@@ -161,6 +160,12 @@ def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
     own = phase.setting("conditions")
     config = root.map.get("run_config", root)
     return episode, config.entries("conditions") if own is None else own.items
+
+
+def _plain(agent: Node, key: str) -> Any:
+    """Return what an agent says of a key, None where that is nothing."""
+    found = agent.get(key)
+    return None if found is None else found.plain() or None
 
 
 @dataclass(slots=True)
@@ -217,32 +222,139 @@ class _Phase:
             return
         if self.unclear:
             return
-        plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
-        phase.plans = plans
-        self._seen({(body.agent, body.environment) for body in plans})
-        check_rules(phase.bodies, self._wrong)
-        self._rewards(plans)
-        mode = phase.setting("mode")
-        trains = mode is None or mode.value == "train"
-        learners = [name for name, agent in phase.agents.items() if trains and has_brain(agent)]
-        check_policies(phase.bodies, plans, phase.agents, learners, self._wrong)
-        for policy, _ in policies_of(phase.bodies, plans):
-            load = policy.get("load") if isinstance(policy.value, dict) else None
-            if load is not None:
-                self._load(load)
-        check_timelines(phase.environments, plans, self._wrong)
+        phase.plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
+        self._seen({(body.agent, body.environment) for body in phase.plans})
+        self._rules()
+        self._rewards()
+        self._policies()
+        self._timelines()
         params = None if phase.simulation is None else phase.simulation.get("params")
-        check_mode(params, phase.setting("sync"), self._wrong)
-        end = None if params is None else params.get("end")
+        self._ways(params)
+        self._end(None if params is None else params.get("end"))
+
+    def _rules(self) -> None:
+        """Refuse decisions and rewards that cannot be."""
+        named = False
+        for rule in rules_of(self.phase.bodies):
+            self._clock(rule.get("decision"))
+            reward = rule.get("reward")
+            if reward is None:
+                continue
+            named = named or reward.get("name") is not None
+            for key in ("params", "on_error"):
+                if not named and reward.get(key) is not None:
+                    text = f"`{key}` needs the `name` of a reward, in this rule or one before it"
+                    self._wrong(reward.keys[key], text)
+            clip = reward.get("clip")
+            values: Any = None if clip is None else clip.plain()
+            sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
+            if clip is not None and not (sound and values[0] <= values[1]):
+                self._wrong(clip, f"expected [low, high] with low <= high, found {clip.found()}")
+
+    def _clock(self, clock: Node | None) -> None:
+        """Refuse a phase that is none of its period."""
+        period, phase = (None if clock is None else clock.map.get(key) for key in ("period", "phase"))
+        length = 1 if period is None else period.value
+        if phase is None or type(phase.value) is not int or type(length) is not int or length < 1:
+            return
+        if not 0 <= phase.value < length:
+            text = f"expected a phase from 0 to {length - 1}, less than the period, found {phase.value}"
+            self._wrong(phase, text)
+
+    def _policies(self) -> None:
+        """Refuse policies that cannot be: keys of other sources, pools of who does not learn, turns without teams."""
+        plans = self.phase.plans
+        turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
+        first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
+        for policy, bodies in policies_of(self.phase.bodies, plans):
+            plan = policy_of(policy)
+            for key in (key for key in policy.map if key in model.Policy.model_fields and key != "source"):
+                owner = "frozen" if key == "load" else "pool"
+                if plan.source != owner and policy.get(key) is not None:
+                    self._wrong(policy.keys[key], f"`{key}` is of `source: {owner}`")
+            for name in dict.fromkeys(body.agent for body in bodies if plan.source != "latest"):
+                if not (self.phase.agents[name].map.get("muscle") or policy).text("name"):
+                    text = f"the muscle of agent `{name}` is a program: it acts by the current model alone"
+                    self._wrong(policy, text)
+                if plan.source == "pool":
+                    self._pool(policy, name, plan.agent or name)
+            for body in bodies if plan.source == "pool" else ():
+                other = first.setdefault(body.environment, plan)
+                if (other.initial, other.k) != (plan.initial, plan.k):
+                    text = f"the sides of environment `{body.environment}` are rated otherwise before"
+                    self._wrong(policy.map.get("rating", policy), text)
+                    break
+            if plan.rotate_every is not None and bodies and bodies[0] in turns:
+                self._turns(policy.map["rotate_every"], plan, bodies, turns)
+            if (load := policy.get("load")) is not None:
+                self._load(load)
+
+    def _pool(self, policy: Node, name: str, whose: str) -> None:
+        """Refuse that an agent draws from the snapshots of one that has none, or whose models are for other parts."""
+        agents, mode = self.phase.agents, self.phase.setting("mode")
+        asked, trains = policy.map.get("agent", policy), mode is None or mode.value == "train"
+        if whose not in agents:
+            self._wrong(asked, unknown("agent", whose, agents))
+        elif not (trains and has_brain(agents[whose])):
+            self._wrong(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
+        elif any(_plain(agents[name], key) != _plain(agents[whose], key) for key in ("muscle", "filters")):
+            self._wrong(asked, f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s")
+
+    def _turns(self, node: Node, plan: PolicyPlan, bodies: list[BodyPlan], turns: list[BodyPlan]) -> None:
+        """Refuse turns of bodies without a team, of one team alone, or of other lengths than elsewhere."""
+        every, alone = turns[0].policy.rotate_every, next((body for body in bodies if body.team is None), None)
+        if alone is not None:
+            name = f"{alone.agent}/{alone.environment}/{alone.b}"
+            self._wrong(node, f"teams take turns in learning, and body `{name}` is of no team")
+        elif len({body.team for body in turns}) < 2:
+            self._wrong(node, f"teams take turns in learning, and there is only `{bodies[0].team}`")
+        elif plan.rotate_every != every:
+            self._wrong(node, f"expected {every} as elsewhere in the phase, found {plan.rotate_every}")
+
+    def _timelines(self) -> None:
+        """Refuse clocks, budgets and rules of ends that cannot be."""
+        for uid, entry in self.phase.environments.items():
+            end, budget = entry.get("episode_end"), entry.get("budget")
+            self._clock(entry.get("clock"))
+            if end is not None and isinstance(end.value, dict):
+                named = end.text("body") or ""
+                mine = [body for body in self.phase.plans if body.environment == uid and not body.most]
+                known = [f"{body.agent}/{body.b}" for body in mine]
+                if named not in known:
+                    self._wrong(end, f"environment `{uid}` has no body `{named}`{nearest(named, known)}")
+            if budget is not None and budget.get("steps") and budget.get("episodes"):
+                self._wrong(budget, "expected one of `steps` and `episodes`, found both")
+
+    def _ways(self, params: Node | None) -> None:
+        """Refuse that environments go own ways where updates do not come in order of arrival, and a strange lead."""
+        sync = self.phase.setting("sync")
+        mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
+        free = mode is not None and mode.value == FREE
+        if mode is not None and mode.value not in ("barrier", FREE):
+            self._wrong(mode, f"expected barrier or free, found {mode.found()}")
+        if mode is not None and free and (sync is None or sync.value != "async"):
+            found = "it is lockstep by default" if sync is None else f"found {sync.found()}"
+            self._wrong(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
+        if lead is not None and (type(lead.value) is not int or lead.value < 1):
+            self._wrong(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
+        elif lead is not None and not free:
+            self._wrong(lead, "`lead` needs `mode: free`: where all share a tick no environment is ahead")
+
+    def _end(self, end: Node | None) -> None:
+        """Refuse a phase that nothing ends: neither budgets, nor what plays recorded episodes, nor a condition."""
+        phase, episodes = self.phase, self.phase.setting("episodes")
         asked: Any = "all" if end is None else end.plain()
         if isinstance(asked, dict) and asked.get("environment") not in phase.environments:
             text = f"there is no environment `{asked.get('environment')}` in phase `{phase.name}`"
             self._wrong(end or phase.mark, text + nearest(str(asked.get("environment")), phase.environments))
             return
-        episodes = phase.setting("episodes")
-        known = episodes.value if episodes is not None and isinstance(episodes.value, int) else None
-        whole = conditions_of(self.root, phase)[1]
-        if not ends(phase.environments, asked, known, lambda name: self.lookup("replay", name) is None) and not whole:
+        limited, budgets = episodes is not None and isinstance(episodes.value, int), dict[str, bool]()
+        for uid, entry in phase.environments.items():
+            budget, name = entry.get("budget"), entry.map["environment"].text("name")
+            plays = bool(name) and self.lookup("replay", str(name)) is None
+            budgets[uid] = limited or plays or (budget is not None and bool(budget.map))
+        ended = budgets_end(budgets, str(asked.get("environment")) if isinstance(asked, dict) else asked)
+        if not ended and not conditions_of(self.root, phase)[1]:
             text = f"nothing can end phase `{phase.name}`: neither budgets, `episodes` nor a condition"
             self._wrong(phase.mark, text)
 
@@ -313,10 +425,10 @@ class _Phase:
                 if named and not any((name, uid) in pairs for uid in named):
                     self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
-    def _rewards(self, plans: list[BodyPlan]) -> None:
+    def _rewards(self) -> None:
         """Refuse rewards of bodies that there are not, or whose environment has no process of ours."""
-        rules = [] if self.phase.bodies is None else self.phase.bodies.entries("rules")
-        for reward in (part for rule in rules if (part := rule.get("reward")) is not None):
+        plans = self.phase.plans
+        for reward in (part for rule in rules_of(self.phase.bodies) if (part := rule.get("reward")) is not None):
             self._plugin("reward", reward, optional=True)
             name = reward.map.get("name")
             at = None if name is None else f"{name.place()}: {name.path}"

@@ -13,7 +13,6 @@ from ganglion import __version__
 from ganglion.document.cascade import Expanded, recovery
 from ganglion.document.check import conditions_of, has_brain
 from ganglion.document.marks import CORE, Node
-from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import (
     CONTROLLER,
     FREE,
@@ -26,6 +25,7 @@ from ganglion.run.plan import (
     ProgramPlan,
     Recovery,
     TablePlan,
+    outlines,
 )
 
 
@@ -178,9 +178,9 @@ def resolved(plan: Plan) -> str:
         "seed": int(plan.seed),
         "version": __version__,
         "cascade": "replace",
-        "run_config": {"conditions": [outline_plugin(c) for c in plan.phases[0].phase_conditions]},
-        "schedule": [{phase.name: outline(phase)} for phase in plan.phases],
-        "recovery": outline_recovery(plan.recovery),
+        "run_config": {"conditions": outlines(plan.phases[0].phase_conditions)},
+        "schedule": [{phase.name: phase.outline()} for phase in plan.phases],
+        "recovery": plan.recovery.outline_recovery(),
     }
     return written(document)
 

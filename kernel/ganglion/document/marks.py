@@ -148,17 +148,6 @@ class Node:
         return "a list" if isinstance(value, list) else f"the number {value}"
 
 
-def node_of(value: Any, source: Source) -> Node:
-    """Return plain lists, maps with text keys and scalars as a tree without places of its own."""
-    if isinstance(value, dict):
-        node = Node({key: node_of(part, source) for key, part in value.items()}, source)
-        node.keys = {key: Node(key, source) for key in value}
-        return node
-    if isinstance(value, list):
-        return Node([node_of(part, source) for part in value], source)
-    return Node(value, source)
-
-
 _TAG = "tag:yaml.org,2002:"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -14,7 +14,6 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from ganglion import limits
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
-from ganglion.document.spelling import PLACES
 from ganglion.run.plan import ON_LOSS
 
 Location = tuple[str | int, ...]
@@ -109,13 +108,27 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """A map of a document, with declared keys alone."""
+    """A map of a document, with declared keys alone.
+
+    `spellings` are other names of its keys; `kinds` are those of the plugins that are named at its keys. `short`: text
+    stands for `{name: text}`.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+    spellings: ClassVar[dict[str, str]] = {}
+    kinds: ClassVar[dict[str, str]] = {}
+    short: ClassVar[bool] = False
+
+
+_PARAMS = {"parameters": "params"}
+_CONDITIONS = {"condition": "conditions"}
+_OF_CONDITIONS = {"conditions": "condition"}
 
 
 class Plugin(Form):
     """Name a plugin: a short name, or an import path `module:Class`. Text alone stands for the name."""
+
+    spellings, short = _PARAMS, True
 
     name: PluginName = Field(_ABSENT, description="short name of the plugin, or `module:Class`")
     params: Params = Field({}, description="arguments of its constructor")
@@ -181,6 +194,8 @@ class Recovery(Form):
 
 class Environment(_Program):
     """Define an environment, by exactly one of `name`, `command` and `attach`, or change one that is inherited."""
+
+    spellings = _PARAMS
 
     uid: Name = Field(description="names the environment")
     name: PluginName = Field(_ABSENT, description="plugin class; started by Ganglion")
@@ -260,6 +275,8 @@ class Topics(Form):
 class Entry(Form):
     """Give an environment and what is between it and the agents."""
 
+    kinds = {"environment": "environment", "reward": "reward", "state_transformer": "transformer"}
+
     environment: Environment = Field(description="what runs")
     reward: Plugin | None = Field(None, description="replaces the rewards of the environment")
     state_transformer: Plugin | None = Field(None, description="changes each state, after the reward")
@@ -284,6 +301,8 @@ def _none_if_false(value: Any) -> Any:
 
 class _Kept(Form):
     """Name what an agent has left in a phase, of this run or another."""
+
+    spellings = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
     agent: TextOrNull = Field(None, description="agent whose it is; default: this one")
     experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one; default: this run")
@@ -324,6 +343,8 @@ class Replay(_Kept):
 class Agent(Form):
     """Describe an agent: an actor, a learner, and what they see and set."""
 
+    kinds = {"muscle": "muscle", "brain": "brain", "objective": "objective", "filters": "filter"}
+
     name: Name = Field(description="names the agent")
     muscle: Muscle = Field(_ABSENT, description="the actor: a plugin or a program")
     brain: Plugin | None = Field(None, description="the learner; `none` never learns")
@@ -356,6 +377,8 @@ class Agent(Form):
 class Simulation(Form):
     """Choose the controller and the conditions of an episode."""
 
+    spellings, kinds, short = {**_PARAMS, **_CONDITIONS}, _OF_CONDITIONS, True
+
     name: PluginName = Field(_ABSENT, description="the controller")
     params: Params = Field({}, description="arguments of its constructor")
     conditions: list[Plugin] | None = Field(None, description="episode-level conditions; one suffices")
@@ -364,6 +387,8 @@ class Simulation(Form):
 
 class PhaseConfig(Form):
     """Say what is done in a phase, by how many workers and for how long."""
+
+    spellings, kinds = {"workers": "worker", **_CONDITIONS}, _OF_CONDITIONS
 
     mode: Mode = Field("train", description="`test`, `evaluate`: no brain is asked")
     worker: Count = Field(1, description="parallel copies of all environments and muscles; brains are shared")
@@ -489,6 +514,8 @@ Shares = Annotated[
 class Table(Plugin):
     """Give a pool of decisions that is a process of its own, or with `mix` a way to draw from several."""
 
+    short = False
+
     uid: Name = Field(description="names the table")
     on_error: Literal["fail"] = Field("fail", description="a table that raises fails the run")
     feed: list[Name] = Field([], description="agents whose decisions it keeps, as their brains get them")
@@ -498,6 +525,8 @@ class Table(Plugin):
 
 class Phase(Form):
     """Give what a phase adds to, or changes of, the phase before it."""
+
+    kinds = {"simulation": "controller"}
 
     environments: list[Entry] = Field(_ABSENT, description="merged with those of the phase before by uid")
     agents: list[Agent] = Field(_ABSENT, description="merged with those of the phase before by name")
@@ -511,11 +540,15 @@ class Phase(Form):
 class RunConfig(Form):
     """Give the phase-level conditions of every phase."""
 
+    spellings, kinds = _CONDITIONS, _OF_CONDITIONS
+
     conditions: list[Plugin] = Field(description="one suffices")
 
 
 class Document(Form):
     """Describe one reproducible run."""
+
+    spellings = {"experiment": "experiment_uid"}
 
     uid: Name = Field(description="names the run")
     experiment_uid: Name = Field(_ABSENT, description="groups runs; default: the uid")
@@ -526,11 +559,6 @@ class Document(Form):
     cascade: Literal["merge", "replace"] = Field("merge", description="what a phase does to what it inherits")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
-
-_PLACED = (Document, RunConfig, Phase, PhaseConfig, Simulation, Entry, Environment, Agent, Plugin, Load, Replay, Table)
-PLACE_OF = {form.__name__: re.sub("(?<=[a-z])(?=[A-Z])", "_", form.__name__).lower() for form in _PLACED}
-PLACE_OF["Muscle"] = "plugin"
-"""Forms of a document, and of its JSON Schema, by name: the place of `spelling.PLACES`."""
 
 _WORDS = {
     "model_type": "expected a map",
@@ -593,18 +621,12 @@ def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location
     key = str(location[-1])
     parent = _node(root, location[:-1])
     model = _model(location[:-1], form)
-    known = [*model.model_fields, *_spellings(model)]
+    known = [*model.model_fields, *model.spellings]
     like = nearest(key, known)
     mark = parent.keys[key]
     meant = like.split("`")[1] if like else key
-    place = (*location[:-1], _spellings(model).get(meant, meant))
+    place = (*location[:-1], model.spellings.get(meant, meant))
     return place, mark.fault(f"unknown key{like}", path=mark.path or None)
-
-
-def _spellings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the other names of a model's keys."""
-    place = PLACE_OF.get(model.__name__)
-    return {} if place is None else PLACES[place].spellings
 
 
 def _node(root: Node, location: Location) -> Node:
@@ -614,18 +636,22 @@ def _node(root: Node, location: Location) -> Node:
     return root
 
 
-def _model(location: Location, form: type[Form]) -> type[BaseModel]:
+def _model(location: Location, form: type[Form]) -> type[Form]:
     """Return the model of the map at a location."""
-    model: type[BaseModel] = form
     for part in location:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        if field is not None:
-            model = _within(field.annotation) or model
-    return model
+        form = forms_within(form).get(part, form) if isinstance(part, str) else form
+    return form
 
 
-def _within(annotation: Any) -> type[BaseModel] | None:
+@functools.cache
+def forms_within(form: type[Form]) -> dict[str, type[Form]]:
+    """Return the form at each key that holds one, a list of these, or the schedule."""
+    found = {key: _within(field.annotation) for key, field in form.model_fields.items()}
+    return {key: inner for key, inner in found.items() if inner is not None}
+
+
+def _within(annotation: Any) -> type[Form] | None:
     """Return the model inside an annotation such as `list[Plugin] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Form):
         return annotation
     return next((model for part in get_args(annotation) if (model := _within(part))), None)

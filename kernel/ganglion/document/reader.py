@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -179,16 +180,14 @@ def _prepared(tree: Tree, overrides: Sequence[str], seed: int | None, sync: str 
 
 def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:
     """Return the question what is wrong with a plugin's name; each is asked once."""
-    known: dict[tuple[str, str], str | None] = {}
 
+    @functools.cache
     def ask(kind: str, name: str) -> str | None:
-        if (kind, name) not in known:
-            try:
-                plugins.locate(kind, name, folder=folder, allow=allow, local=local)
-                known[kind, name] = None
-            except PluginInvalid as error:
-                known[kind, name] = str(error)
-        return known[kind, name]
+        try:
+            plugins.locate(kind, name, folder=folder, allow=allow, local=local)
+        except PluginInvalid as error:
+            return str(error)
+        return None
 
     return ask
 

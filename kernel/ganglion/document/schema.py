@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganglion.document.model import PLACE_OF, Document
-from ganglion.document.spelling import KINDS, MODES, PLACES
+from ganglion.document.model import Agent, Document, Entry, Form, PhaseConfig, RunConfig, Simulation, forms_within
+from ganglion.document.spelling import MODES
 
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),
@@ -15,13 +15,11 @@ _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names ar
     ("Muscle", "name"): ("muscle",),
     ("Plugin", "name"): ("brain", "objective", "condition", "reward", "transformer", "filter"),
 }
-_USES = {  # definition and key -> kind of plugin that is named there
-    (place.title(), key): kind
-    for (place, key), kind in KINDS.items()
-    if place in ("agent", "entry") and kind != "environment"
-}
-for _form in ("RunConfig", "PhaseConfig", "Simulation"):
-    _USES |= {(_form, "conditions"): "condition", (_form, "condition"): "condition"}
+_USES: dict[tuple[str, str], str] = {}  # definition and key -> kind of plugin that is named there
+for _form in (Entry, Agent, RunConfig, PhaseConfig, Simulation):
+    _kinds = {key: kind for key, kind in _form.kinds.items() if kind != "environment"}
+    _kinds |= {other: _kinds[key] for other, key in _form.spellings.items() if key in _kinds}
+    _USES |= {(_form.__name__, key): kind for key, kind in _kinds.items()}
 PARAMETERISED = ("environment", "controller", *dict.fromkeys(_USES.values()))
 """Kinds of plugins whose parameters stand in a document."""
 
@@ -35,8 +33,8 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     tree = Document.model_json_schema()
     document = {key: value for key, value in tree.items() if key != "$defs"}
     definitions: dict[str, Any] = {**tree["$defs"], "Document": document}
-    for name, place in PLACE_OF.items():
-        _spellings(definitions[name], PLACES[place].spellings)
+    for form in _forms(Document):
+        _spellings(definitions[form.__name__], form.spellings)
     for (owner, key), kinds in _EXAMPLES.items():
         names = [short for kind in kinds for short in (installed or {}).get(kind, ())]
         if names:
@@ -46,6 +44,12 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     whole["patternProperties"] = {"^x-": {"description": "ignored: a place for anchors"}}
     header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ganglion run document"}
     return {**header, **cleaned(whole), "$defs": cleaned(definitions)}
+
+
+def _forms(form: type[Form]) -> dict[type[Form], None]:
+    """Return a form and those within it, each once."""
+    inner = {one: None for below in forms_within(form).values() for one in _forms(below)}
+    return {form: None, **inner}
 
 
 def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None:

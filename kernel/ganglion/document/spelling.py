@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
+from ganglion.document.model import Agent, Document, Entry, Form, Phase, forms_within
 from ganglion.limits import DOCUMENT_FAULTS, INTEGER_MAX
 
 
@@ -35,58 +36,6 @@ MODES = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """Describe one kind of map in a document.
-
-    `spellings` are other names of its keys, `parts` the places of its values (`[x]`: a list of x). `short`: text stands
-    for `{name: text}`.
-    """
-
-    spellings: dict[str, str] = field(default_factory=dict)
-    parts: dict[str, str] = field(default_factory=dict)
-    short: bool = False
-
-
-_PARAMS = {"parameters": "params"}
-_CONDITIONS = {"condition": "conditions"}
-_RECORDED = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
-
-PLACES: dict[str, Place] = {
-    "document": Place({"experiment": "experiment_uid"}, {"schedule": "[schedule]", "run_config": "run_config"}),
-    "run_config": Place(_CONDITIONS, {"conditions": "[plugin]"}),
-    "phase": Place(
-        {},
-        {
-            "environments": "[entry]",
-            "agents": "[agent]",
-            "simulation": "simulation",
-            "phase_config": "phase_config",
-            "tables": "[table]",
-        },
-    ),
-    "phase_config": Place({"workers": "worker", **_CONDITIONS}, {"conditions": "[plugin]"}),
-    "simulation": Place({**_PARAMS, **_CONDITIONS}, {"conditions": "[plugin]"}, short=True),
-    "entry": Place({}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}),
-    "environment": Place(_PARAMS),
-    "agent": Place(
-        {},
-        {
-            "muscle": "plugin",
-            "brain": "plugin",
-            "objective": "plugin",
-            "filters": "[plugin]",
-            "load": "load",
-            "replay": "[replay]",
-        },
-    ),
-    "plugin": Place(_PARAMS, short=True),
-    "table": Place(_PARAMS),
-    "load": Place(_RECORDED),
-    "replay": Place(_RECORDED),
-}
-
-
 def component(name: str) -> str:
     """Return a component of a path: in double quotes where it holds a dot or is empty."""
     return f'"{name}"' if "." in name or not name else name
@@ -98,7 +47,7 @@ def normalise(root: Node) -> tuple[Node, list[Fault]]:
     Doing it again changes nothing. What has not the expected form is left as it is, for the model to refuse.
     """
     faults: list[Fault] = []
-    return _place(root, "document", "", faults), faults
+    return _place(root, Document, "", faults), faults
 
 
 def phases_of(root: Node) -> list[tuple[Node, Node]]:
@@ -108,24 +57,22 @@ def phases_of(root: Node) -> list[tuple[Node, Node]]:
     return [(entry.keys[name], phase) for entry in entries for name, phase in entry.map.items()]
 
 
-def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
-    """Return the node of a place with its parts normalised."""
-    if kind == "[schedule]":
-        return _schedule(node, path, faults)
-    if kind.startswith("["):
-        return _list(node, kind[1:-1], path, faults)
-    place = PLACES[kind]
-    if place.short and isinstance(node.value, str):
+def _place(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node:
+    """Return the node of a map, or of a list of maps, of a form, with its parts normalised."""
+    if isinstance(node.value, list):
+        return _list(node, form, path, faults)
+    if form.short and isinstance(node.value, str):
         name = node.like(node.value, path=path)  # the text itself stands there, not a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
+    within = forms_within(form)
     entries: dict[str, Node] = {}
     keys: dict[str, Node] = {}
     for written, value in node.map.items():
-        if kind == "document" and written.startswith("x-"):
+        if form is Document and written.startswith("x-"):
             continue
-        key = place.spellings.get(written, written)
+        key = form.spellings.get(written, written)
         mark = node.keys[written]
         where = mark.path or _join(path, str(mark.value))
         if key in entries:
@@ -137,26 +84,26 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         if key == "mode" and isinstance(value.value, str):
             value = value.like(MODES.get(value.value.lower(), value.value))
         keys[key] = walk(mark, where)
-        below = place.parts.get(key)
-        entries[key] = walk(value, where) if below is None else _place(value, below, where, faults)
+        if form is Document and key == "schedule":
+            entries[key] = _schedule(value, where, faults)
+        else:
+            entries[key] = _place(value, within[key], where, faults) if key in within else walk(value, where)
     return node.like(entries, keys, path)
 
 
-def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
-    if not isinstance(node.value, list):
-        return walk(node, path)
+def _list(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node:
     entries = []
     for index, item in enumerate(node.items):
-        address = label(item, kind) if kind in ("entry", "agent") else None
-        entries.append(_place(item, kind, _join(path, address or str(index)), faults))
+        address = label(item, form) if form in (Entry, Agent) else None
+        entries.append(_place(item, form, _join(path, address or str(index)), faults))
     return node.like(entries, path=path)
 
 
-def label(item: Node, kind: str) -> str | None:
+def label(item: Node, form: type[Form] | None) -> str | None:
     """Return by what an entry of a list is named: a phase's name, an environment's uid, else its `name`."""
-    if kind == "schedule":
+    if form is Phase:
         return next(iter(item.map), None)
-    if kind == "entry":
+    if form is Entry:
         return item.map["environment"].text("uid") if "environment" in item.map else None
     return item.text("name")
 
@@ -175,7 +122,7 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
             continue
         for name in entry.map:
             walk(entry.keys[name], _join(path, name))
-        phases = {name: _place(phase, "phase", _join(path, name), faults) for name, phase in entry.map.items()}
+        phases = {name: _place(phase, Phase, _join(path, name), faults) for name, phase in entry.map.items()}
         entries.append(entry.like(phases, path=_join(path, next(iter(phases), str(index)))))
     return node.like(entries, path=path)
 
@@ -199,21 +146,9 @@ def _join(path: str, name: str) -> str:
 
 Ask: TypeAlias = Callable[[str, str], Any]
 """Return what a name of another project means, by kind and name: an alias as `registry.alias` gives it, or None."""
-Change: TypeAlias = Callable[[Node, str, str], Node]
-"""Return another map for a map at a place, which names a plugin of a kind, or of none (`""`)."""
+Change: TypeAlias = Callable[[Node, type[Form], str], Node]
+"""Return another map for a map of a form, which names a plugin of a kind, or of none (`""`)."""
 
-# The kind of the plugin that a map names, by the place that holds it and its key there; "": at any place.
-KINDS = {
-    ("entry", "environment"): "environment",
-    ("entry", "reward"): "reward",
-    ("entry", "state_transformer"): "transformer",
-    ("agent", "muscle"): "muscle",
-    ("agent", "brain"): "brain",
-    ("agent", "objective"): "objective",
-    ("agent", "filters"): "filter",
-    ("phase", "simulation"): "controller",
-    ("", "conditions"): "condition",
-}
 _LIST = "[]"
 AS_IT_IS = "as it is"
 """How the note ends on a class of another project that is played unmodified."""
@@ -257,27 +192,33 @@ def translate(root: Node, ask: Ask) -> Translation:
                 done.faults.append(root.map[key].fault(f"expected `real`, found {root.map[key].found()}"))
             root = root.without(key)
     change = functools.partial(_renamed, ask=functools.cache(ask), done=done, host=host)
-    done.root = _walk(root, "document", "", change)
+    done.root = _walk(root, Document, "", change)
     for customs in done.customs:
-        done.root = _walk(done.root, "document", "", functools.partial(_moved, customs=customs, done=done))
+        done.root = _walk(done.root, Document, "", functools.partial(_moved, customs=customs, done=done))
     return done
 
 
-def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
-    """Return a tree with all maps at known places in it changed, the inner ones first."""
-    if place.startswith("[") and isinstance(node.value, list):
-        return node.like([_walk(item, place[1:-1], kind, change) for item in node.items])
-    if place.startswith("[") or not isinstance(node.value, dict):
+def _walk(node: Node, form: type[Form], kind: str, change: Change) -> Node:
+    """Return a tree with all maps of forms in it changed, the inner ones first."""
+    if isinstance(node.value, list):
+        items = []
+        for item in node.items:
+            if form is Phase and item.map:  # an entry of the schedule: a map with a phase
+                items.append(item.like({name: _walk(phase, Phase, kind, change) for name, phase in item.map.items()}))
+            else:
+                items.append(_walk(item, form, kind, change))
+        return node.like(items)
+    if not isinstance(node.value, dict):
         return node
-    parts: dict[str, Node] = {}
-    for key, part in node.map.items():
-        below = "phase" if place == "schedule" else PLACES[place].parts.get(key)
-        named = KINDS.get((place, key)) or KINDS.get(("", key), "")
-        parts[key] = part if below is None else _walk(part, below, named, change)
-    return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
+    within = forms_within(form)
+    parts = {
+        key: _walk(part, within[key], form.kinds.get(key, ""), change) if key in within else part
+        for key, part in node.map.items()
+    }
+    return change(node.like(parts), form, kind)
 
 
-def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation, host: str) -> Node:
+def _renamed(node: Node, form: type[Form], kind: str, ask: Ask, done: Translation, host: str) -> Node:
     """Return a map that names a plugin with our name, and with the arguments that our class takes."""
     written = node.text("name") if kind else None
     if written is None or ("." not in written and ":" not in written):
@@ -315,13 +256,13 @@ def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation, hos
     return node.put("params", params.like(parts, keys))
 
 
-def _moved(node: Node, place: str, kind: str, customs: Mapping[str, Any], done: Translation) -> Node:
+def _moved(node: Node, form: type[Form], kind: str, customs: Mapping[str, Any], done: Translation) -> Node:
     """Return a map without keys that mean nothing here; an agent has as keys what were arguments of its parts."""
-    for key, why in customs.get("ignored", {}).get(place, {}).items():
+    for key, why in customs.get("ignored", {}).get(form.__name__.lower(), {}).items():
         if key in node.map:
             done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))
             node = node.without(key)
-    for part, argument, key in customs.get("moves", ()) if place == "agent" else ():
+    for part, argument, key in customs.get("moves", ()) if form is Agent else ():
         holder = node.map.get(part)
         params = None if holder is None else holder.map.get("params")
         if holder is None or params is None or argument not in params.map:

@@ -1,4 +1,4 @@
-"""Authors' code: classes found by name, methods called so that errors name their object, or are tolerated."""
+"""Authors' code: classes loaded by name, hooks called so that errors name their object, or are tolerated."""
 
 from __future__ import annotations
 
@@ -99,22 +99,22 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def is_loss(error: GanglionError) -> bool:
-    """Say whether a call failed because its callee is not there any more."""
+    """Return whether a call failed because its callee is lost."""
     return isinstance(error, PeerLost) or is_unreachable(error)
 
 
 def is_unreachable(error: GanglionError) -> bool:
-    """Say whether a call failed because the broker has not met its callee."""
+    """Return whether a call failed because the broker does not know its callee."""
     return isinstance(error, CallFailed) and error.remote_kind == "unreachable"
 
 
 def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
-    """Return the error that blames a peer for an answer which cannot be taken."""
+    """Return the error that names a peer whose reply is invalid."""
     return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
 
 
 def show_failure(error: BaseException) -> Failure:
-    """Print what went wrong where the supervisor keeps a process's last words, and return it.
+    """Print a failure to the output that the supervisor keeps, and return it.
 
     The error of another peer is printed by that peer.
     """
@@ -149,16 +149,16 @@ _REASON_CHARACTERS = 500
 
 
 class Tolerated(Exception):
-    """Say that a hook raised and that this is tolerated: there is no result."""
+    """A hook raised, which is tolerated: there is no result."""
 
 
 def continues(plugin: Mapping[str, Any] | None) -> bool:
-    """Say whether the document tolerates exceptions of a plugin."""
+    """Return whether the document tolerates exceptions of a plugin."""
     return plugin is not None and plugin.get("on_error") == "continue"
 
 
 class ToleratedErrors:
-    """Keep the tolerated errors of one host until they are told; log each, and tell the supervisor their number."""
+    """Keep the tolerated errors of one host until they are reported; log each, and publish their number."""
 
     def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
         self._participant, self._run = participant, run
@@ -167,7 +167,7 @@ class ToleratedErrors:
         self._count = 0
 
     def take(self, issuer: str, hook: str, error: AuthorError) -> None:
-        """Keep what a hook raised; raise it again if it is none of its author's own."""
+        """Keep an error of a hook; raise it again if it is not its author's."""
         cause = error.__cause__
         if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
             raise error
@@ -191,7 +191,7 @@ class ToleratedErrors:
         participant.tell(topic(self._run, "events"), "event", news)
 
     def pop(self) -> list[dict[str, Any]] | None:
-        """Return those that were not told yet, None if there are none."""
+        """Return the errors that are not reported yet, None if there are none."""
         due, self.due = self.due, []
         return due or None
 
@@ -229,7 +229,7 @@ class Hooks:
         return cls(f"{where}, {blame}", tolerated_errors if continues(plugin) else None, issuer)
 
     def __call__(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns; AuthorError stands for what it raises, also for an exit."""
+        """Return what the hook returns; raises AuthorError for whatever it raises, an exit included."""
         self.hook = hook
         try:
             result = function(*args)
@@ -241,14 +241,14 @@ class Hooks:
             raise hook_failed(error, self._place(hook)) from error
 
     def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns, or `instead` if it raises what is tolerated."""
+        """Return what the hook returns, or `instead` if it raises a tolerated error."""
         try:
             return self.tolerate(hook, function, *args)
         except Tolerated:
             return instead
 
     def _tolerate(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns; Tolerated if it raises what is tolerated."""
+        """Return what the hook returns; raises Tolerated for a tolerated error."""
         assert self.tolerated_errors is not None
         try:
             return self(hook, function, *args)
@@ -257,7 +257,7 @@ class Hooks:
             raise Tolerated from error
 
     def blame(self, hook: str, error: Exception) -> AuthorError:
-        """Return the error that stands for what a hook raised that was not called by us."""
+        """Return the AuthorError for an exception of a hook that another object called."""
         if isinstance(error, AuthorError):
             error.add_note(self._place(hook))
             return error
@@ -274,7 +274,7 @@ class Hooks:
 
     @property
     def place(self) -> str:
-        """Where it was when it was called last: whose it is, the step, the hook."""
+        """The place of the newest call: whose object, the step, the hook."""
         return self._place(self.hook)
 
     def _place(self, hook: str) -> str:
@@ -290,7 +290,7 @@ class Hooks:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Name the body which an error is about."""
+    """Add the name of a body to errors."""
     try:
         yield
     except GanglionError as error:

@@ -19,11 +19,9 @@ from typing import Any
 import msgpack
 
 from ganglion import registry
-from ganglion.document.fault import nearest
 from ganglion.errors import DocumentError, PluginInvalid, StoreError
 from ganglion.peer.models import store_class
 from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
-from ganglion.run.outline import outline
 from ganglion.run.plan import (
     REPLAY,
     AgentPlan,
@@ -213,7 +211,7 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     enders = [condition for part, _, condition, _ in made if part == "phase"]
     limits = any(condition is not None and "episodes" in condition.reads for condition in enders)
     document = {
-        **outline(phase),
+        **phase.outline(),
         "longest_episode": _longest_of_all([c for _, _, c, _ in made if c is not None and "ended" in c.reads], spans),
         "episode_limit": phase.episodes if limits else None,
         "known_agents": sorted({agent.name for other in plan.phases for agent in other.agents}),
@@ -267,8 +265,9 @@ def _advise_tables(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             asked = registry.load("brain", agent.brain.name, plan.folder, plan.allow).asks(**agent.brain.params)
         for uid in asked:
             if uid not in served:
+                those = f"{', '.join(map(repr, served)) or 'none'}{registry.nearest(uid, served)}"
                 text = f"brain `{agent.brain.name}` asks the table `{uid}`, and agent `{agent.name}` is served by"
-                yield agent.brain.at, f"{text} {', '.join(map(repr, served)) or 'none'}{nearest(uid, served)}", "error"
+                yield agent.brain.at, f"{text} {those}", "error"
 
 
 def _plays(environment: EnvironmentPlan) -> bool:

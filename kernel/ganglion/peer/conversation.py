@@ -23,7 +23,7 @@ from ganglion.wire.verb import Verb
 # These are made for each message; not frozen, since a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class Request:
-    """A CALL that must be answered, by `Conversation.reply` or `Conversation.fail`."""
+    """A CALL of another peer, to be answered by `Conversation.reply` or `Conversation.fail`."""
 
     peer: str
     head: Head
@@ -32,13 +32,13 @@ class Request:
 
 
 def episode_of(request: Request) -> int:
-    """Return the episode that a request is about: the first one unless its position says another."""
+    """Return the episode of a request: the first one unless its position names another."""
     return 0 if request.head.position is None else request.head.position[2]
 
 
 @dataclass(slots=True)
 class Pending:
-    """A CALL of this peer that is not answered: of which peer, for what, since when, until when."""
+    """An open CALL of this peer: its callee, its call, its begin, its deadline."""
 
     serial: int
     peer: str
@@ -55,7 +55,7 @@ class Pending:
     answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
 
     def as_asked(self) -> list[Any]:
-        """Return what a successor needs to wait for the answer."""
+        """Return the state that a successor needs to wait for the reply."""
         return [self.peer, self.call, self.position, self.span_s, list(self.frames)]
 
     def describe(self, now_s: float) -> str:
@@ -64,14 +64,14 @@ class Pending:
         return f"waiting {now_s - self.since_s:.1f} s for {self.what()}{left}"
 
     def what(self) -> str:
-        """Return which peer is to answer what, where in the run."""
+        """Return callee, call and position in words."""
         place = "" if self.position is None else f" (episode {self.position[2]}, step {self.position[4]})"
         return f"{label(self.peer)} to answer {self.call}{place}"
 
 
 @dataclass(slots=True)
 class Answer:
-    """The outcome of a CALL of ours: a body, or the error that ended it."""
+    """The outcome of a CALL of this peer: a body, or the error that ended it."""
 
     pending: Pending
     body: bytes
@@ -91,7 +91,7 @@ class Notice:
 
 @dataclass(slots=True)
 class PeerGone:
-    """A peer that we watch, or wait for, is lost."""
+    """A peer that this peer watches, or waits for, is lost."""
 
     peer: str
     incarnation: int
@@ -102,7 +102,7 @@ class PeerGone:
 
 @dataclass(slots=True)
 class Leave:
-    """We are to leave: the kernel said BYE, or ended our connection with an ERROR."""
+    """This peer must leave: the kernel sent BYE, or ended the connection with an ERROR."""
 
     reason: str
     refused: bool = False
@@ -119,16 +119,15 @@ _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
 class Conversation:
-    """Keep the books of one peer: what it asked, what it was asked.
+    """Keep the open calls of one peer and the requests to it.
 
-    `receive` takes what came and returns what it means, and the frames to send at once. `call`, `reply`, `fail`,
-    `tell` return frames to send. `late` returns the calls whose deadline has passed, `give_up` ends them. `repeat`
-    returns what the kernel was too busy for and is to be said again: that a destination has too much to do is no
-    answer, without the caller's notice.
+    `receive` takes a message and returns its meaning, and the frames to send at once. `call`, `reply`, `fail`, `tell`
+    return frames to send. `late` returns the calls whose deadline has passed, `give_up` ends them. `repeat` returns the
+    calls for which the kernel was busy: these are sent again, and the caller does not notice.
 
     Attributes:
         serial: Of the last CALL.
-        nearest_s: Nothing is late, and nothing is to be said again, before this time.
+        nearest_s: No call is late, and none is to be repeated, before this time.
     """
 
     def __init__(self) -> None:
@@ -143,31 +142,31 @@ class Conversation:
         self.nearest_s = math.inf  # nothing is to be done earlier; what was to be done may be settled
 
     def begin(self, incarnation: int) -> None:
-        """Take serials that no earlier incarnation has used: callees must not take new calls for repeated ones.
+        """Begin with serials that no earlier incarnation has used: callees must not take new calls for repeated ones.
 
-        A process with a predecessor's journal goes on with its serials: what it repeats must be taken so.
+        A process with a predecessor's journal continues its serials: callees must know repeated calls as such.
         """
         self.serial = max(0, incarnation - 1) << 32
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is asked but what is carried, and nothing but one request to be answered."""
+        """Return whether no call is open except carried ones, and one request at most is unanswered."""
         return len(self._doing) <= 1 and all(map(_CARRIED, self._pending.values()))
 
     @property
     def calm(self) -> bool:
-        """Say whether nothing is asked, and nothing to be answered."""
+        """Return whether no call is open and no request is unanswered."""
         return not self._pending and not self._doing
 
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
-        """Go on behind a serial, with the answers that `remembered` returned, and no others."""
+        """Continue behind a serial, with exactly the replies that `remembered` returned."""
         self.serial = serial
         self._answers.clear()
         for peer, at, call, frames in answers:
             self._answers.setdefault(peer, OrderedDict())[at, call] = tuple(frames)
 
     def remembered(self) -> list[list[Any]]:
-        """Return the last answers to all callers: caller, serial, call, frames."""
+        """Return the newest replies to all callers: caller, serial, call, frames."""
         return [
             [peer, serial, call, list(frames)]
             for peer, memory in self._answers.items()
@@ -175,7 +174,7 @@ class Conversation:
         ]
 
     def answered(self, request: Request) -> tuple[bytes, ...] | None:
-        """Return the answer to a request, as it was sent, if it is still remembered."""
+        """Return the reply to a request as it was sent, if it is still remembered."""
         memory = self._answers.get(request.peer)
         return None if memory is None else memory.get((request.head.serial, request.head.call))
 
@@ -190,7 +189,7 @@ class Conversation:
         position: Position | None = None,
         blobs: Sequence[bytes] = (),
     ) -> tuple[Pending, list[bytes]]:
-        """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `give_up`."""
+        """Call a peer; the outcome comes from `receive` or, after `span_s`, from `give_up`."""
         self.serial += 1
         deadline_s = None if span_s is None else now_s + span_s
         deadline_ms = None if span_s is None else int(span_s * 1000)
@@ -205,7 +204,7 @@ class Conversation:
         return pending, frames
 
     def ask_again(self, serial: int, now_s: float, asked: Sequence[Any]) -> Pending:
-        """Wait for the answer to a call of a predecessor; `asked` is what `Pending.as_asked` returned."""
+        """Wait for the reply to a call of a predecessor; `asked` is what `Pending.as_asked` returned."""
         peer, call, position, span_s, frames = asked
         deadline_s = None if span_s is None else now_s + span_s
         if deadline_s is not None and deadline_s < self.nearest_s:
@@ -218,7 +217,7 @@ class Conversation:
     def reply(
         self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY
     ) -> tuple[bytes, ...]:
-        """Answer a CALL; the answer is kept for a repeat of it."""
+        """Reply to a CALL; the reply is kept for repeats of the CALL."""
         serial = request.head.serial
         frames = (request.peer.encode(), _pack([verb, serial]), body, *blobs)
         memory = self._answers.get(request.peer)
@@ -237,18 +236,18 @@ class Conversation:
     def tell(
         self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
     ) -> list[bytes]:
-        """Tell a peer or a topic something, without an answer."""
+        """Send a message without reply to a peer or a topic."""
         return [peer.encode(), encode_head(Head(verb, 0, name)), body, *blobs]
 
     def bye(self, reason: str = "") -> list[bytes]:
-        """Say that we leave."""
+        """Return the frames of BYE."""
         return [b"", encode_head(Head(Verb.BYE, 1)), b""]
 
     # -- what is received ----------------------------------------------------------------------------------------------
     def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[Sequence[bytes]]]:
-        """Return what a message means, and the messages to send because of it.
+        """Return the meaning of a message, and the messages to send because of it.
 
-        Raises RemoteProtocolError for a message that breaks the protocol; the books are as before.
+        Raises RemoteProtocolError for a message that breaks the protocol; the state is as before.
         """
         if len(frames) < 2:
             raise RemoteProtocolError(f"expected the frames [from][head][body][blob ...], found {len(frames)}")
@@ -296,18 +295,18 @@ class Conversation:
         return [self._pending[serial] for serial in serials if serial in self._pending]
 
     def wait_on(self, pending: Pending, now_s: float) -> None:
-        """Let the whole time of a call begin again."""
+        """Restart the deadline of a call."""
         if pending.span_s is not None:
             pending.deadline_s = now_s + pending.span_s
             self.nearest_s = min(self.nearest_s, pending.deadline_s)
 
     def wait_no_longer(self, pending: Pending, now_s: float) -> None:
-        """Let the time of a call be over."""
+        """End the deadline of a call at once."""
         pending.deadline_s = now_s
         self.nearest_s = min(self.nearest_s, now_s)
 
     def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
-        """Return calls with the error of a deadline that has passed; they are forgotten."""
+        """Return calls with the error of a passed deadline; they are forgotten."""
         answers: list[Answer] = []
         for pending in late:
             del self._pending[pending.serial]
@@ -318,7 +317,7 @@ class Conversation:
         return answers
 
     def repeat(self, now_s: float) -> list[tuple[bytes, ...]]:
-        """Return the messages that are to be said again by now."""
+        """Return the messages that are due to be sent again."""
         if not self._busy:
             return []
         due = [p for p in self._busy.values() if p.again_s is not None and p.again_s <= now_s]
@@ -328,7 +327,7 @@ class Conversation:
         return self._said(due)
 
     def repeat_all(self, now_s: float) -> list[tuple[bytes, ...]]:
-        """Return all that is not answered, to be said on a new connection; the time of each call begins again."""
+        """Return all unanswered calls for a new connection; their deadlines restart."""
         self._busy.clear()
         self._said_before = self.serial
         self._doubted.clear()
@@ -343,11 +342,11 @@ class Conversation:
         return [pending.frames for pending in again]
 
     def waits(self) -> list[Pending]:
-        """Return the calls of ours that are not answered, oldest first."""
+        """Return the open calls, oldest first."""
         return list(self._pending.values())
 
     def next_deadline_s(self) -> float | None:
-        """Return the earliest time at which something is to be done: a deadline of a pending call, or a repeat."""
+        """Return the earliest deadline of an open call, or time of a repeat."""
         times_s = [p.deadline_s for p in self._pending.values()] + [p.again_s for p in self._busy.values()]
         return min((time_s for time_s in times_s if time_s is not None), default=None)
 
@@ -360,7 +359,7 @@ class Conversation:
         return nearest_s if nearest_s is not None and nearest_s < until_s else None
 
     def check(self) -> None:
-        """Assert that the books agree with each other; for tests."""
+        """Assert that the state is consistent; for tests."""
         for serial, pending in self._pending.items():
             assert serial == pending.serial
             assert serial <= self.serial, f"serial {serial} was given out after {self.serial}"
@@ -374,7 +373,7 @@ class Conversation:
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
-        """Return what answers a repeat: what was answered is not done again, what we are at is answered before long."""
+        """Return the reply to a repeated request; nothing while the request is being handled."""
         known = self.answered(request)
         return [] if known is None else [known]
 
@@ -388,14 +387,14 @@ class Conversation:
         return self._pending.pop(serial)
 
     def _may_be_doubled(self, serial: int) -> bool:
-        """Say whether a call may have been said twice, by this process or a predecessor; that counts once."""
+        """Return, once per call, whether it may have been sent twice, by this process or a predecessor."""
         return serial <= self._said_before and serial not in self._doubted
 
     def _doubt(self, serial: int, peer: str, now_s: float) -> None:
-        """Say again before long what a peer is asked that has given one answer twice.
+        """Repeat soon the open calls of a peer that has sent one reply twice.
 
-        The broker counts the calls that are open between two peers, and lets as many answers pass: the second answer
-        has taken the place of the next one, which does not come then.
+        The broker counts the open calls between two peers and forwards as many replies: the second reply has taken the
+        place of the next one, which will not arrive.
         """
         self._repeated.discard(serial)
         self._doubted.add(serial)
@@ -407,7 +406,7 @@ class Conversation:
 
     @staticmethod
     def _in_its_place(pending: Pending, peer: str) -> bool:
-        """Say whether `peer` may answer: the kernel in a peer's place, the supervisor in the kernel's."""
+        """Return whether `peer` may reply: the kernel in place of a peer, the supervisor in place of the kernel."""
         return peer == "" or (pending.peer == "" and peer == "supervisor")
 
     def _error(self, peer: str, head: Head, body: bytes, now_s: float) -> list[Incoming]:
@@ -426,7 +425,7 @@ class Conversation:
         return [Answer(pending, b"", (), error)]
 
     def _postpone(self, serial: int, tree: dict[str, Any], now_s: float) -> bool:
-        """Set down when to say a CALL again for which the kernel was busy; False if that cannot be."""
+        """Schedule the repeat of a CALL for which the kernel was busy; False if that is not possible."""
         pending, after_ms = self._pending.get(serial), tree.get("retry_after_ms")
         if pending is None or type(after_ms) is not int or after_ms <= 0:
             return False
@@ -441,9 +440,9 @@ class Conversation:
         return True
 
     def _hasten(self, peer: str, now_s: float) -> None:
-        """Say again at once what somebody was not there to answer: who speaks is back.
+        """Repeat at once the calls of a peer that was absent and sends messages again.
 
-        Otherwise he might have left in order before he is asked again, his answer to the first time being lost.
+        Otherwise the peer might leave in order before the call is repeated, while its first reply was lost.
         """
         for pending in self._busy.values():
             if pending.absent and pending.peer == peer:

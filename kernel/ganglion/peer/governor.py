@@ -1,4 +1,4 @@
-"""Host of the governor: carries out its effects, and reports events to it."""
+"""Host of the governor: carries out its effects, and passes events to it."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class GovernorHost(Host):
         return Done()
 
     def _resume(self, resume: dict[str, Any] | None) -> PhaseCheckpoint | None:
-        """Take over what a checkpoint says; RemoteProtocolError if it is none."""
+        """Restore a checkpoint; RemoteProtocolError if it is none."""
         if resume is None:
             return None
         try:
@@ -172,24 +172,24 @@ class GovernorHost(Host):
             return self._take(Governor.episode, request, report)
 
     def stands(self, request: Request, report: Stands) -> Any:
-        """Take that a worker is paused, unless a signal is on its way by which it continues."""
+        """Note that a worker is paused, unless a signal that continues it is on its way."""
         heeded, said = report.heeded, self._said.get(request.peer, [])
         if heeded is not None and any(s.number > heeded and s.signal != Signal.PAUSE.name for s in said):
             return Done()
         return self._take(Governor.stands, request, report)
 
     def _take(self, decide: Decide, request: Request, report: Any) -> Any:
-        """Take what a worker says; the governor answers when it has decided."""
+        """Pass a worker's report to the governor, which replies when it has decided."""
         self._drive(decide, request, report)
         return DEFERRED
 
     def incident(self, request: Request, report: Incident) -> Done:
-        """Take what became of a process."""
+        """Pass on the end or restart of a process."""
         self._drive(Governor.incident, report)
         return Done()
 
     def told(self, told: Notice) -> None:
-        """Take which peers have joined, and the store's acknowledgements."""
+        """Take the names of peers that joined, and acknowledgements of the store."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
             self._drive(Governor.joined, joined.peer, joined.content)
@@ -201,16 +201,16 @@ class GovernorHost(Host):
             self._records.heard(told)
 
     def gone(self, gone: PeerGone) -> None:
-        """Take that a peer is lost."""
+        """Note that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:
                 self._records.lost(gone.peer, gone.reason)
             self._drive(lambda governor, now_s: governor.lost(gone.peer, gone.reason, now_s, gone.returns))
 
     def reconnected(self) -> None:
-        """Watch the peers of the phase again: the broker that knew of it is gone, or the connection was.
+        """Watch the peers of the phase again, since the broker or the connection is new.
 
-        Peers that are there are then reported as joined, and get the signals again.
+        Peers that are present are then reported as joined, and receive the signals again.
         """
         if self._governor is not None:
             self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
@@ -230,19 +230,19 @@ class GovernorHost(Host):
             finish, self._finish = self._finish, None
             self._end(finish)
         elif self.participant.recorded and self.participant.calm:
-            self._stand(self._governor)
+            self._restore_or_compact(self._governor)
 
-    def _stand(self, governor: Governor) -> None:
+    def _restore_or_compact(self, governor: Governor) -> None:
         """Compact the journal within a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
         if self._compaction_of_governor is None:
             parts = (governor, self._conditions, self._ordinals, self._records, self._models)
             self._compaction_of_governor = GovernorCompaction(self.participant, *parts)
-        self._compaction_of_governor.stand(self._numbers, self._said, self._go_on)
+        self._compaction_of_governor.restore_or_compact(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
-        """Know which signals a predecessor has sent."""
+        """Restore the signals that a predecessor has sent."""
         self._numbers, self._said = dict(numbers), dict(said)
 
     def _answered(self, answer: CallAnswer) -> None:
@@ -262,7 +262,7 @@ class GovernorHost(Host):
     # -- effects ------------------------------------------------------------------------------------------------------
     @contextmanager
     def _watched(self, span_s: float | None) -> Iterator[None]:
-        """Let the watchdog end this process if what follows takes longer than `span_s`; None is without a bound.
+        """Let the watchdog end this process if the block takes longer than `span_s`; None: without bound.
 
         Controllers wait without a deadline of their own for a verdict that depends on other workers.
         """
@@ -273,7 +273,7 @@ class GovernorHost(Host):
             self.participant.patience_s = before_s
 
     def _drive(self, decide: Decide, *event: Any) -> None:
-        """Carry out what the governor decides; a condition that cannot be made or asked ends the run by its name."""
+        """Carry out the effects of an event; a condition that fails ends the run by its name."""
         if self._governor is None:
             raise RemoteProtocolError("expected governor.start first")
         try:
@@ -285,12 +285,12 @@ class GovernorHost(Host):
         self._look_after_store()
 
     def _fail(self, error: GanglionError, peer: str | None = None) -> None:
-        """Let the run fail by an error of this process, or of the peer that is named."""
+        """Fail the run by an error of this process, or of the named peer."""
         assert self._governor is not None
         self._carry_out(self._governor.fail(show_failure(error), peer, self.participant.clock()))
 
     def _write(self, act: Callable[[], None]) -> None:
-        """Do something with the records, unless the store has failed before."""
+        """Call a function of the records, unless the store has failed before."""
         if self._unwritten is None:
             try:
                 act()
@@ -340,7 +340,7 @@ class GovernorHost(Host):
         self._keep_index()
 
     def _recall(self, phase: PhasePlan) -> bool:
-        """Fetch what brains are to learn from, and environments play; say whether the phase goes on."""
+        """Fetch the recorded episodes of a phase for brains and environments; return whether the phase goes on."""
         governor = self._governor
         assert governor is not None
         stage = governor.stage
@@ -357,35 +357,35 @@ class GovernorHost(Host):
         return True
 
     def _kept(self, steer: Steer) -> FlowSignal:
-        """Return a signal with its number, and keep it for a controller that may have missed it."""
+        """Return a signal with its number, and keep it for controllers that may have missed it."""
         number = self._numbers[steer.peer] = self._numbers.get(steer.peer, 0) + 1
         signal = replace(steer.signal, number=number)
         self._said.setdefault(steer.peer, []).append(signal)
         return signal
 
     def _numbered(self, effect: Record) -> list[Any]:
-        """Return a record with what names it for good: equal signals may be said twice, and each is one of its own."""
+        """Return a record with its ordinal: equal signals may be sent twice, and each is a row."""
         record = effect.record
         if record[0] != "signal":
             return list(record)
         return [*record, self._ordinals.order() if effect.order else self._ordinals.number(record[2])]
 
     def _checkpoint(self, checkpoint: PhaseCheckpoint) -> None:
-        """Note what the run needs to begin again with a phase; it counts when all before is durable."""
+        """Take the checkpoint of a phase; it counts once all earlier rows are durable."""
         place = {"run": self._run, "phase": checkpoint.phase, "models": checkpoint.models}
         place |= {"used": checkpoint.used} if checkpoint.used else {}
         place |= {"signals": self._ordinals.note(), "rows": self._models.note()}
         self._checkpoints.take(self._records.mark(), place)
 
     def _keep_checkpoints(self) -> None:
-        """Write the checkpoints that count by now; a run goes on without them, and says so."""
+        """Write the checkpoints that count; the run goes on with a warning if that fails."""
         try:
             self._checkpoints.settle(self._records.durable)
         except StoreError as error:
             self._warn(f"{error}; should all processes be lost, the run goes on from an earlier phase")
 
     def _keep_index(self) -> None:
-        """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
+        """Write the index of models; a failure ends the run, and is not retried."""
         if self._unindexed or self.participant.playing:  # what a predecessor has received is written at the next tick
             return
         try:
@@ -409,7 +409,7 @@ class GovernorHost(Host):
             self._write(partial(self._records.add, record, size_bytes=size_bytes))
 
     def _end(self, finish: Finish) -> None:
-        """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
+        """Drain the records, then report the end to the supervisor; a store that fails now fails the run."""
         self._models.close()
         self._write(self._records.drain)
         if self._unwritten is not None and finish.failure is None:
@@ -465,7 +465,7 @@ class _Services:
         return found
 
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
-        """Return what tells a brain to learn from recorded episodes."""
+        """Return the request for a brain to learn from recorded episodes."""
         return self._recorded(agent.name)
 
     def now(self) -> str:

@@ -29,7 +29,7 @@ _GARBAGE_OBJECTS = 20_000
 def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
     """Join as the variables say (GANGLION_ENDPOINT, _NAME, _TOKEN, _ROLE, ...) and serve; return the exit status.
 
-    `command` is the program that speaks in lines and is the environment or the muscle.
+    `command` is the program behind a pipe that plays the environment or the muscle.
     """
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
@@ -47,7 +47,7 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
 
 
 def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, command: Sequence[str] = ()) -> int:
-    """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
+    """Join and serve like `main`; errors are raised. GANGLION_PLUGIN names the class of an environment from outside."""
     from ganglion.transport.blocking import connect_blocking
     from ganglion.transport.curve import SECRETS, ClientKeys
 
@@ -201,5 +201,5 @@ def _store_host(variables: Mapping[str, str]) -> Host:
 
 
 def _say(text: str) -> None:
-    """Write where the supervisor keeps a process's last words."""
+    """Write to the output that the supervisor keeps."""
     sys.stderr.write(text + "\n")

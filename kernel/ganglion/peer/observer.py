@@ -1,4 +1,4 @@
-"""Host of an observer: hands it the messages of topics of a run, and says which were missed."""
+"""Host of an observer: passes it the messages of a run's topics, and the numbers of missed ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ObserverHost(Host):
             self.participant.ask("", "kernel.subscribe", Subscribe(topic(self._run, name)), DEADLINE_OTHER_S)
 
     def told(self, told: Notice) -> None:
-        """Take one message of a topic, or the news that some did not arrive."""
+        """Take one message of a topic, or the report that some did not arrive."""
         if told.head.call == "kernel.gap":
             self._missed(codec_of(Gap).decode(told.body))
         if told.head.call != "event":
@@ -49,7 +49,7 @@ class ObserverHost(Host):
             self.participant.leaving = Leave("the run has ended")
 
     def close(self) -> None:
-        """Let the observer release what it holds."""
+        """Tear the observer down."""
         self._hooks("teardown", self._observer.teardown)
         self._hooks.close()
 

@@ -1,4 +1,4 @@
-"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that answers BEAT."""
+"""One process joined to the bus: its link, a thread that calls and serves, and a pulse that answers BEAT."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ganglion.wire.verb import Verb
 
 
 class LinkLike(Protocol):
-    """What a participant needs of a link."""
+    """The part of a link that a participant uses."""
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message."""
@@ -58,7 +58,7 @@ _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 
 
 def pulse(participant: Participant, closed: Event) -> None:
-    """Look again and again whether a participant works for long, until it is closed."""
+    """Read the link of a participant while its hooks run for long, until it is closed."""
     since_s, looks = None, 0
     while not closed.wait(_PULSE_S):
         busy_s = participant.works_since_s()
@@ -84,7 +84,7 @@ def abort() -> None:
 
 
 def asks_for_beat(frames: Sequence[bytes]) -> bool:
-    """Say whether a message asks whether we are there; what is no message is left to the receiver."""
+    """Return whether a message is a BEAT; malformed messages are left to the receiver."""
     try:
         head = decode_head(frames[1])
     except (IndexError, RemoteProtocolError):
@@ -111,11 +111,11 @@ def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tupl
 
 
 def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
-    """Return the answer to HELLO.
+    """Return the reply to HELLO.
 
     Raises:
         PeerLost: With `again`: the broker has not noticed yet that the former connection has ended.
-        RemoteProtocolError: Says why the kernel refuses.
+        RemoteProtocolError: The kernel refuses; the message says why.
     """
     head = decode_head(frames[1])
     body = frames[2] if len(frames) > 2 else b""
@@ -133,11 +133,11 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
 def insist(
     act: Callable[[], _T], clock: Callable[[], float], pause: Callable[[float], None], closed: Callable[[], bool]
 ) -> _T:
-    """Do something with the broker, anew while that is lost, after ever longer pauses; return what comes of it.
+    """Call a function that needs the broker, again while the broker is lost, after growing pauses; return its result.
 
     Raises:
-        PeerLost: The broker did not come back in time, or we are `closed`.
-        RemoteProtocolError: It refuses us.
+        PeerLost: The broker did not come back in time, or the participant is `closed`.
+        RemoteProtocolError: The broker refuses.
     """
     until_s, delay_s = clock() + RECONNECT_S, _FIRST_S
     while True:
@@ -171,25 +171,25 @@ Mend = Callable[[int, GanglionError], Pending]
 
 
 class Participant(Recorded):
-    """One peer: calls others, answers their calls, takes what is told.
+    """One peer: calls others, serves their calls, takes notices.
 
     Args:
         connect: Makes a link that is joined to nothing yet.
-        handlers: By the name of a call; what is not in it is answered `unknown_call`.
+        handlers: Name of a call -> what serves it; other calls are answered by `unknown_call`.
         told: Called for each TELL and SIGNAL, between two requests or while a call is awaited.
         gone: Called for each peer that is lost.
         clock: Gives monotonic seconds.
-        pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer falls silent.
-        journal: What is received is recorded there; with one the loss of the broker is waited out.
+        pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer is silent.
+        journal: Records what is received; with a journal the participant waits for a lost broker.
         pause: Sleeps for some seconds.
 
     Attributes:
         incarnation: Of the participant that began the journal: all successors that replay it have the same.
-        patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
-            stacks. For processes whose answers have no deadline; None: for ever.
+        patience_s: How long a call may run without any message; then the pulse prints the stacks and ends this process.
+            For processes whose replies have no deadline; None: for ever.
         hang: Ends this process.
-        on_return: Called when the broker may have lost what was on its way: after the journal of a predecessor has
-            ended, and after each new connection. What it says goes by `tell` and `ask_aside`.
+        on_return: Called when the broker may have lost messages: behind the journal of a predecessor, and after each
+            new connection. It sends by `tell` and `ask_aside`.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Participant(Recorded):
 
     @cached_property
     def _link(self) -> LinkLike:
-        """Connect a process that has not joined, when it first says something."""
+        """Connect a process that has not joined, when it first sends."""
         return self._connect()
 
     def clock(self) -> float:
@@ -254,7 +254,7 @@ class Participant(Recorded):
         """Send HELLO and wait for WELCOME, or replay it from the journal of a predecessor.
 
         Raises:
-            RemoteProtocolError: Says why the kernel refuses.
+            RemoteProtocolError: The kernel refuses; the message says why.
         """
         self._hello = hello
         if self._journal is not None and self._journal.playing:
@@ -292,7 +292,7 @@ class Participant(Recorded):
         return Hello(PROTOCOL_VERSION, role, name, token, "python", "msgpack", incarnation, ["beats_in_call"])
 
     def leave(self, reason: str = "") -> None:
-        """Say BYE and close; waits for the answer for a short time, then closes all the same."""
+        """Send BYE, wait a short time for its reply, and close."""
         self._closed.set()
         with self._lock:
             try:
@@ -308,10 +308,10 @@ class Participant(Recorded):
 
     # -- serving ------------------------------------------------------------------------------------------------------
     def serve(self, tick: Callable[[], None] | None = None, idle_s: float = _IDLE_S, timed: bool = False) -> Leave:
-        """Answer requests until we are told to leave; returns why.
+        """Serve requests until this peer is told to leave; return why.
 
-        `tick` is called at least every `idle_s` seconds; `timed` says that what it does then depends on the time.
-        PeerLost is raised when the broker is gone for good.
+        `tick` is called at least every `idle_s` seconds; with `timed` its effect depends on the time. Raises PeerLost
+        when the broker is lost for good.
         """
         while self.leaving is None:
             if self._inbox:
@@ -334,7 +334,7 @@ class Participant(Recorded):
         return self.leaving
 
     def reply(self, request: Request, message: Any, blobs: Sequence[bytes] = ()) -> None:
-        """Answer a request that was deferred."""
+        """Reply to a deferred request."""
         call = request.head.call
         content = self.contents.get(request.peer, Content.MSGPACK)
         codec = CODECS[CALL_BY_NAME[call].reply]
@@ -347,7 +347,7 @@ class Participant(Recorded):
         self._send(self._conversation.reply(request, body, blobs), call)
 
     def fail(self, request: Request, failure: Failure) -> None:
-        """Answer a request with ERROR."""
+        """Reply to a request with ERROR."""
         self._send(self._conversation.fail(request, failure))
 
     # -- asking -------------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ class Participant(Recorded):
         position: Position | None = None,
         blobs: Sequence[bytes] = (),
     ) -> Pending:
-        """Send a CALL; the answer goes to `on_answer`, or is collected by `gather`."""
+        """Send a CALL; its reply goes to `on_answer`, or is collected by `gather`."""
         content = self.contents.get(peer, Content.MSGPACK)
         if call in PARTS:
             message, parcels = detach(call, message)
@@ -379,7 +379,7 @@ class Participant(Recorded):
         return pending
 
     def ask_aside(self, peer: str, call: str, message: Any) -> int:
-        """Send a CALL whose answer no host wants, and which is on no journal; return its serial."""
+        """Send a CALL whose reply no host needs, and which is in no journal; return its serial."""
         self._aside += 1
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
         serial = self._aside
@@ -387,14 +387,14 @@ class Participant(Recorded):
         return serial
 
     def ask_beside(self, call: str, message: Any, span_s: float | None) -> Any:
-        """Ask the supervisor for something that is on no journal, and wait for the answer; None if it was done before.
+        """Call the supervisor outside of the journal and wait for the reply; None in a replay of that call.
 
-        What else comes is heard later. It may be asked twice: then it must be harmless. Who hears a journal has done it
-        before, unless nothing follows on the journal.
+        Other messages are handled later. The call may be sent twice and must be harmless then. A process that replays
+        a journal skips the call, unless the journal ends here.
 
         Raises:
             CallFailed: The supervisor refuses.
-            DeadlineExceeded: It does not answer within `span_s`.
+            DeadlineExceeded: The supervisor does not reply within `span_s`.
         """
         journal = self._journal
         if journal is not None and journal.playing:
@@ -421,7 +421,7 @@ class Participant(Recorded):
             serial = None  # said again, for it may be lost
 
     def _heard_beside(self, serial: int) -> list[bytes] | None:
-        """Return the answer to a call that is on no journal, None if it stays away; the lock is held."""
+        """Return the reply to a call outside of the journal, None without one; the lock is held."""
         until_s = self._real_clock() + _BESIDE_S
         while (left_s := until_s - self._real_clock()) > 0:
             try:
@@ -442,11 +442,11 @@ class Participant(Recorded):
         return None
 
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
-        """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
+        """Wait for the replies to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
-        Raises the first failed answer's error, in order of arrival: answers to the other calls are dropped.
-        Requests that come meanwhile wait; what is told is taken at once. `mend` gets the place of a call whose callee
-        is lost, and the error; it returns the call as it was asked anew, or raises.
+        Raises the error of the first failed call, in order of arrival; replies to the other calls are dropped.
+        Requests that arrive meanwhile wait; notices are handled at once. `mend` receives the place of a call whose
+        callee is lost, and the error; it returns the repeated call, or raises.
         """
         given, asked = asked, list(asked)
         open_serials = set()
@@ -488,9 +488,9 @@ class Participant(Recorded):
         return found
 
     def first(self, asked: Mapping[int, Pending]) -> list[int]:
-        """Wait until one of these calls, by serial, is answered; return those that are, in order of arrival.
+        """Wait until one of these calls, by serial, is answered; return the answered ones, in order of arrival.
 
-        `gather` returns their answers without waiting. What is told is heard at once; `asked` is not empty.
+        `gather` then returns their replies without waiting. Notices are handled at once; `asked` is not empty.
         """
         while True:
             incoming = self._receive(_IDLE_S, asked.keys())
@@ -508,20 +508,20 @@ class Participant(Recorded):
                 return found
 
     def ask_again(self, serial: int, asked: Sequence[Any]) -> Pending:
-        """Wait for the answer to a call of the predecessor whose state we have, by `Pending.as_asked`."""
+        """Wait for the reply to a call of the predecessor whose state was restored, by `Pending.as_asked`."""
         return self._conversation.ask_again(serial, self.clock(), asked)
 
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
-        """Send a CALL and wait for its answer."""
+        """Send a CALL and wait for its reply."""
         return self.gather([self.ask(peer, call, message, span_s, position)])[0]
 
     def tell(self, peer: str, name: str, message: Any, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()) -> None:
-        """Tell a peer or a topic something."""
+        """Send a message without reply to a peer or a topic."""
         body = codec_of(type(message)).encode(message, self.contents.get(peer, Content.MSGPACK))
         self._send(self._conversation.tell(peer, name, body, verb, blobs))
 
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
-        """Report waits: after two seconds without an answer, then after twice as long each time."""
+        """Report waits: after two seconds without a reply, then after twice as long each time."""
         now_s = self.clock()
         if self._reports.due(since_s, now_s):
             for pending in self._conversation.waits():
@@ -529,26 +529,26 @@ class Participant(Recorded):
                     self.tell_waiting(pending.describe(now_s))
 
     def tell_waiting(self, text: str) -> None:
-        """Tell observers what this process waits for."""
+        """Publish what this process waits for."""
         self.tell_event("waiting", {"text": text, "name": self.name})
 
     def warn(self, text: str) -> None:
-        """Tell observers of a warning."""
+        """Publish a warning."""
         self.tell_event("warning", {"text": text})
 
     def tell_event(self, name: str, fields: dict[str, Any], subject: str = "waits") -> None:
-        """Tell observers of the run, if there is one; what is told under `waits` may be lost."""
+        """Publish an event of the run, if there is one; events of the topic `waits` may be lost."""
         if self.welcome is not None and self.welcome.run:
             news = RunEvent(name, fields, time.time(), subject)
             self.tell(topic(self.welcome.run, subject), "event", news)
 
     def told_to_leave(self) -> bool:
-        """Say whether a BYE waits to be obeyed."""
+        """Return whether a BYE has arrived that is not handled yet."""
         with self._lock:  # the pulse may be filling the inbox
             return any(type(one) is Leave for one in self._inbox)
 
     def pump(self, timeout_s: float) -> None:
-        """Wait once for something to happen, and take what is told; requests wait."""
+        """Wait once for a message, and handle notices; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
             if type(one) is Notice or type(one) is PeerGone:
                 self._hear(one)
@@ -559,7 +559,7 @@ class Participant(Recorded):
     def _go_live(self, journal: Journal) -> None:
         """Join the bus: the journal has ended.
 
-        What was said since may have left, or not: calls are said again, answers are asked for again.
+        Messages since the last record may have left or not: open calls are sent again, and callers repeat theirs.
         """
         self._behind_s = self._real_clock() - journal.time_s
         journal.finish()
@@ -568,9 +568,9 @@ class Participant(Recorded):
             self._come_back()
 
     def _come_back(self) -> None:
-        """Connect and join, say again what is not answered; the lock is held.
+        """Connect and join again, and repeat the open calls; the lock is held.
 
-        PeerLost if there is no broker, or no place for us: then this process ends, and how is not on its journal.
+        Raises PeerLost without a broker, or without a place at it: then this process ends, outside of its journal.
         """
         if self._lost is not None:
             raise self._lost
@@ -590,20 +590,20 @@ class Participant(Recorded):
         self._returned = True
 
     def _insist(self, act: Callable[[], Any]) -> Any:
-        """Do something with the broker; with a journal anew while that is lost, until PeerLost."""
+        """Call a function that needs the broker; with a journal again while the broker is lost, until PeerLost."""
         if self._journal is None:
             return act()
         return insist(act, self._real_clock, self._pause, self._closed.is_set)
 
     def _return(self) -> None:
-        """Tell the host that what was on its way may be lost."""
+        """Tell the host that messages on their way may be lost."""
         self._returned = False
         if self.on_return is not None:
             self.on_return()
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _send(self, frames: Sequence[bytes], call: str = "") -> None:
-        """Send a message; in a replay nothing is sent, and a CALL or REPLY (with a `call`) is compared."""
+        """Send a message; a replay sends nothing, and compares a CALL or REPLY (with a `call`) with the journal."""
         journal = self._journal
         if journal is not None:
             if not journal.say(frames if call else (), call):
@@ -621,7 +621,7 @@ class Participant(Recorded):
             self._return()
 
     def flush_journal(self) -> None:
-        """Write what was noted; a journal that is too long then is given up, which is told."""
+        """Write the noted records; a journal that is too long then is given up with a warning."""
         if self._journal is not None and self.journals:
             self._journal.say()
             if self._journal.given_up != self._gave_up:
@@ -680,10 +680,9 @@ class Participant(Recorded):
             self._gone(incoming)
 
     def _receive(self, wait_s: float, awaited: AbstractSet[int] | None) -> list[Incoming]:
-        """Return what comes next; waits for one message, until a deadline of ours or for `wait_s` at the longest.
+        """Return the next messages; waits for one until the nearest deadline, or for `wait_s` at most.
 
-        With `awaited` only what is told and the answers to these calls end the wait if they are in the inbox; all else
-        that is there stays.
+        With `awaited` only notices and replies to these calls are taken out of the inbox; other messages stay there.
         """
         if self._inbox:  # an earlier wait has received it
             ready = [] if awaited is None else self._ready(awaited)
@@ -736,7 +735,7 @@ class Participant(Recorded):
         return self._expire() if frames is None else incoming
 
     def _expire(self) -> list[Incoming]:
-        """Return the calls whose deadline has passed; with a journal, a late peer is reported first."""
+        """Return the calls whose deadline has passed; with a journal, late peers are reported before."""
         conversation, journal, now_s = self._conversation, self._journal, self.clock()
         late = conversation.late(now_s)
         if journal is not None and late:
@@ -746,7 +745,7 @@ class Participant(Recorded):
         return list(conversation.give_up(late, now_s))
 
     def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:
-        """Take from the inbox what is told and the answers to these calls; the lock is held."""
+        """Take notices and the replies to these calls from the inbox; the lock is held."""
         found: list[Incoming] = [
             one
             for one in self._inbox
@@ -757,9 +756,9 @@ class Participant(Recorded):
         return found
 
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
-        """Send what was said before, or belongs to no journal; the lock is held.
+        """Send repeats, and messages that are in no journal; the lock is held.
 
-        If the broker is gone nothing of it is missed: calls are repeated when it is back, answers are asked for again.
+        Nothing is lost with the broker: open calls are repeated when it is back, and callers repeat theirs.
         """
         try:
             for message in messages:
@@ -770,11 +769,11 @@ class Participant(Recorded):
             self._come_back()
 
     def works_since_s(self) -> float | None:
-        """Return since when a hook has been running, also while a journal is replayed; None if none does."""
+        """Return since when a hook has been running, also in a replay; None if no hook runs."""
         return self._busy_since_s
 
     def read_aside(self) -> bool:
-        """Read the link while a hook runs: BEAT is answered, what else comes is kept; False if there is no link."""
+        """Read the link while a hook runs: BEAT is answered, other messages are kept; False without a link."""
         if self.playing or not self._lock.acquire(blocking=False):
             return True
         try:

@@ -31,7 +31,7 @@ def plain(value: Any, path: str = "value") -> Any:
 
 
 class _Plain:
-    """Count what is taken over: a bound on each value alone would bound nothing."""
+    """Count the copied values: a bound on each value alone would bound nothing."""
 
     def __init__(self, path: str) -> None:
         self._path, self._count = path, 0
@@ -163,7 +163,7 @@ def _serialize_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, pat
 
 
 def copied(value: Any) -> Any:
-    """Return free data whose lists and maps are of their own; arrays are read-only, and shared."""
+    """Return free data with copied lists and maps; arrays are read-only, and shared."""
     if type(value) is dict:
         return {key: copied(inner) for key, inner in value.items()}
     return [copied(inner) for inner in value] if type(value) is list else value

@@ -1,4 +1,4 @@
-"""Waits: when to report a wait, and which late peers to report to the supervisor."""
+"""Waits: when to report a wait to observers, and a late peer to the supervisor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LONGEST_S = 64.0
 
 
 class Reports:
-    """Say when a wait is to be reported: after two seconds, then after twice as long each time."""
+    """Decide when to report a wait: after two seconds, then after twice as long each time."""
 
     def __init__(self) -> None:
         self._told_s = 0.0
         self._after_s = WAIT_REPORT_S
 
     def due(self, since_s: float, now_s: float) -> bool:
-        """Say whether a wait that began at `since_s` is to be reported now; it then counts as reported."""
+        """Return whether to report a wait that began at `since_s`; it then counts as reported."""
         if self._told_s < since_s:
             self._told_s, self._after_s = since_s, WAIT_REPORT_S
         if now_s - self._told_s < self._after_s:
@@ -33,9 +33,9 @@ class Reports:
 
 
 class LateReports:
-    """Tell the supervisor which peer is late; a call is given up if the supervisor can do nothing about it.
+    """Report late peers to the supervisor; a call is given up if the supervisor cannot replace the peer.
 
-    `ask` asks the supervisor, and returns the serial of that call, which is in no journal.
+    `ask` calls the supervisor and returns the serial of that call, which is in no journal.
     """
 
     def __init__(self, conversation: Conversation, ask: Callable[[Overdue], int]) -> None:
@@ -43,7 +43,7 @@ class LateReports:
         self.open: dict[int, Pending] = {}  # serial of the call to the supervisor -> the late call
 
     def report(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
-        """Report calls that were not reported yet, and wait on for them; return the calls that are given up."""
+        """Report calls that were not reported yet, and restart their deadlines; return the calls to give up."""
         fresh = [pending for pending in late if pending.peer and not pending.reported]
         for pending in fresh:
             pending.reported = True
@@ -55,7 +55,7 @@ class LateReports:
         return [pending for pending in late if pending not in fresh]
 
     def hear(self, frames: Sequence[bytes], now_s: float) -> None:
-        """Take the supervisor's answer about a late peer."""
+        """Take the supervisor's reply about a late peer."""
         head = decode_head(frames[1])
         pending = self.open.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
         if pending is None or not pending.reported:

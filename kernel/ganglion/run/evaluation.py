@@ -29,19 +29,14 @@ class Evaluations(Stateful):
     They are set up by the first evaluation and serve until the phase ends. Their episodes are numbered per worker
     through the phase. Conditions end their episodes, and nothing else. With bodies a worker makes the episodes of all
     its environments, and reports them together.
-
-    Attributes:
-        begun: Whether its workers have been set up.
-        active: The workers whose episodes run.
-        standing: Those that stand because of PAUSE: worker -> episode and step.
     """
 
     SET_UP = frozenset({"_run", "_phase", "_setup", "_ask", "_cast"})
 
     def __init__(self, run: str, phase: PhasePlan, setup: Setup, ask: Asker, cast: Callable[[], Cast]) -> None:
-        self.begun = False
-        self.active: set[int] = set()
-        self.standing: dict[int, tuple[int, int]] = {}
+        self.begun = False  # whether its workers have been set up
+        self.active: set[int] = set()  # workers whose episodes run
+        self.standing: dict[int, tuple[int, int]] = {}  # of these because of PAUSE: worker -> episode and step
         self._run, self._phase, self._setup, self._ask, self._cast = run, phase, setup, ask, cast
         self._number = 0
         self._position = 0

@@ -343,10 +343,6 @@ class Flow(Stateful):
 
     Where an evaluation is due (`evaluating`), the verdicts of the boundary are held until it has come in
     (`evaluated`); all others wait.
-
-    Attributes:
-        standing: The workers that stand because of PAUSE: worker -> episode and step.
-        evaluating: Whether an evaluation is due or runs.
     """
 
     SET_UP = frozenset({"run", "phase", "common", "settle", "_seeds", "_agents"})
@@ -364,8 +360,8 @@ class Flow(Stateful):
         self.round = 0
         self.reason = ""
         self.shut_down = False
-        self.evaluating = False
-        self.standing: dict[int, tuple[int, int]] = {}
+        self.evaluating = False  # whether an evaluation is due or runs
+        self.standing: dict[int, tuple[int, int]] = {}  # because of PAUSE: worker -> episode and step
         self._judged = Judgement()  # of the boundary whose verdicts wait: for an evaluation, or for ends of bodies
         self._halted: set[int] = set()  # workers that wait while it runs
         self._due = 0  # evaluations that were due so far, those included that fell together

@@ -27,9 +27,8 @@ from ganglion.run.effect import (
 )
 from ganglion.run.evaluation import Evaluations
 from ganglion.run.flow import SET, Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
-from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
-from ganglion.run.plan import PhasePlan, Plan, Process, conditions_of, processes_of
+from ganglion.run.plan import PhasePlan, Plan, Process, awaited, conditions_of, processes_of
 from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.flow import Signal
 from ganglion.wire import messages

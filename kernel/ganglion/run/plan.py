@@ -8,6 +8,7 @@ import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from ganglion import limits
@@ -53,6 +54,17 @@ class Recovery:
     checkpoint_s: float = limits.CHECKPOINT_S
     deadlines_s: dict[str, float | None] = field(default_factory=dict)
     run_as: str | None = None
+
+    def outline_recovery(self) -> dict[str, Any]:
+        """Return what holds of losses and deadlines as a document says it."""
+        values = {part.name: getattr(self, part.name) for part in dataclasses.fields(Recovery)}
+        restarts = {key: values.pop(f"restarts_{key}") for key in ("max", "within_s", "poison")}
+        first = {key: values.pop(key) for key in ("on_loss", "deterministic")}
+        return {**first, "restarts": restarts, **values}
+
+
+def _values(part: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in names}
 
 
 _INSIDE = {
@@ -124,6 +136,21 @@ class PluginPlan:
     on_error: str = "fail"
     at: str = ""
 
+    def outline(self) -> dict[str, Any]:
+        """Return a `{name, params, on_error}`."""
+        return _values(self, "name", "params", "on_error")
+
+
+def outlines(plugins: Iterable[PluginPlan]) -> list[dict[str, Any]]:
+    """Return each of several plugins as `{name, params, on_error}`."""
+    return [plugin.outline() for plugin in plugins]
+
+
+def _own(part: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
+    """Return `recovery` and `topics` of an entry; one that has no recovery has that of its phase."""
+    recovery = {} if part.recovery is None else {"recovery": part.recovery.outline_recovery()}
+    return recovery | ({"topics": part.topics} if part.topics else {})
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPlan:
@@ -163,6 +190,28 @@ class EnvironmentPlan:
         parts = [part and [part.name, part.params] for part in (self.plugin, self.reward, self.transformer)]
         return json.dumps([self.uid, parts, self.params_of(worker)], sort_keys=True)
 
+    def outline(self, bodies: bool) -> dict[str, Any]:
+        """Return the entry of a document, in a phase with bodies or without."""
+        form: dict[str, Any] = {} if self.plugin is None else {"name": self.plugin.name}
+        if self.program is not None:
+            form = self.program.outline()
+        parts = {"reward": self.reward, "state_transformer": self.transformer}
+        form |= _values(self, "params", "per_worker")
+        entry: dict[str, Any] = {"environment": {"uid": self.uid, **form}}
+        entry |= {key: plugin.outline() for key, plugin in parts.items() if plugin is not None}
+        return {**entry, **(self._timeline() if bodies else {}), **_own(self)}
+
+    def _timeline(self) -> dict[str, Any]:
+        named = self.episode_end in ("all", "any", "each", "environment")
+        budget = {"steps": self.budget_steps, "episodes": self.budget_episodes}
+        given = {key: value for key, value in budget.items() if value is not None}
+        return {
+            "clock": {"period": self.period, "phase": self.offset},
+            **({"budget": given} if given else {}),
+            "max_steps": self.max_steps,
+            "episode_end": self.episode_end if named else {"body": self.episode_end},
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
@@ -197,6 +246,25 @@ class AgentPlan:
     topics: dict[str, Any] = field(default_factory=dict)
     program: ProgramPlan | None = None  # in place of a muscle of ours
 
+    def outline(self) -> dict[str, Any]:
+        """Return the agent as a document says it."""
+        if self.program is not None:
+            acts = {"muscle": {**self.program.outline(), "params": self.program.params}}
+        else:
+            assert self.muscle is not None
+            acts = {"muscle": self.muscle.outline(), "objective": self.objective.outline()}
+        return {
+            "name": self.name,
+            "muscle": acts.pop("muscle"),
+            "brain": (self.brain or PluginPlan(NO_BRAIN)).outline(),
+            **acts,
+            **_values(self, "sensors", "actuators", "rewards"),
+            "filters": outlines(self.filters),
+            **_values(self, "models", "load"),
+            "replay": self.replay or None,
+            **_own(self),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlan:
@@ -220,6 +288,15 @@ class PolicyPlan:
     k: float = 16.0
     agent: str | None = None
     at: str = ""
+
+    def outline(self) -> Any:
+        """Return the policy as a document says it."""
+        if self.source == "latest":
+            return self.source
+        if self.source == "frozen":
+            return {"source": self.source} | ({} if self.load is None else {"load": self.load})
+        keys = ("source", "window", "latest", "snapshot_every", "swap_every", "rotate_every", "agent")
+        return {**_values(self, *keys), "rating": _values(self, "initial", "k")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +328,17 @@ class BodyPlan:
     reward: PluginPlan | None = None
     most: int = 0
     policy: PolicyPlan = PolicyPlan()
+
+    def outline(self) -> dict[str, Any]:
+        """Return the rule of a document that says all of this body, or of those that may be spawned."""
+        reward: dict[str, Any] = {"scale": self.scale, "offset": self.shift}
+        if self.low is not None and self.high is not None:
+            reward["clip"] = [self.low, self.high]
+        reward |= {} if self.reward is None else self.reward.outline()
+        decision = {"period": self.period, "phase": self.offset, "between": self.between}
+        match = {**_values(self, "agent", "environment"), **({"dynamic": True} if self.most else {"body": self.b})}
+        tags = _values(self, "learn", "role", "team", "group")
+        return {"match": match, "reward": reward, "decision": decision, **tags, "policy": self.policy.outline()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +396,11 @@ class TablePlan:
     feed: list[str]
     serve: list[str]
     mix: dict[str, float] | None = None
+
+    def outline(self) -> dict[str, Any]:
+        """Return the table as a document says it."""
+        drawn = {"mix": self.mix} if self.plugin is None else self.plugin.outline()
+        return {"uid": self.uid, **drawn, **_values(self, "feed", "serve")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +482,35 @@ class PhasePlan(Recovery):
         elif process.role is Role.ENVIRONMENT:
             entries = {environment.uid: environment.recovery for environment in self.environments}
         return entries.get(process.uid or "") or self
+
+    def outline(self) -> dict[str, Any]:
+        """Return the phase as a document says it in our spelling, whole, every default written out."""
+        config = {
+            "mode": self.mode,
+            "worker": self.workers,
+            **_values(self, "episodes", "sync", "evaluate_every", "evaluate_episodes"),
+            "conditions": outlines(self.phase_conditions),
+        }
+        bodies: dict[str, Any] = {} if self.bodies is None else {"bodies": self._outline_bodies(self.bodies)}
+        bodies |= {"tables": [table.outline() for table in self.tables]} if self.tables else {}
+        return {
+            **bodies,
+            "environments": [environment.outline(self.bodies is not None) for environment in self.environments],
+            "agents": [agent.outline() for agent in self.agents],
+            "simulation": {**self.controller.outline(), "conditions": outlines(self.episode_conditions)},
+            "phase_config": config,
+            "recovery": self.outline_recovery(),
+        }
+
+    def _outline_bodies(self, bodies: list[BodyPlan]) -> dict[str, Any]:
+        """Return the section that gives exactly these bodies: a list, and a rule for each."""
+        spawned = [{**_values(body, "agent", "environment"), "max": body.most} for body in self.dynamic]
+        return {
+            "product": "custom",
+            "num": [[body.agent, body.environment, body.b] for body in bodies],
+            "rules": [body.outline() for body in self.all_bodies],
+            **({"dynamic": spawned} if spawned else {}),
+        }
 
 
 def budgets_end(budgets: Mapping[str, bool], end: str) -> bool:
@@ -531,3 +653,73 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
             for source in sources_of(phase.seats, a.name)
         ]
     return found
+
+
+class Loss(Enum):
+    """Say what the end of a process means."""
+
+    RETURNS = auto()
+    """Its successor goes on as if nothing had happened; others wait for it."""
+    LED = auto()
+    """It is a program, whose successor its controller leads to where the lost one was."""
+    EPISODE = auto()
+    """Its worker loses the open episode, and begins another one with a successor."""
+    FAILS = auto()
+    """The run fails."""
+
+
+def loss_of(phase: PhasePlan, process: Process) -> Loss:
+    """Return what the loss of a process means.
+
+    Only processes that take part in episodes can give one up; all others have more to remember, and recover. A
+    program that acts is never led: what a brain has told it is not told twice.
+    """
+    said = phase.recovery_of(process).on_loss
+    if said == RESTART and process.role in (Role.ENVIRONMENT, Role.MUSCLE):
+        return Loss.EPISODE
+    if said == FAIL:
+        return Loss.FAILS
+    if process.program is None:
+        return Loss.RETURNS
+    return Loss.LED if process.environment is not None and led(phase, process.environment) else Loss.FAILS
+
+
+def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
+    """Say whether the successor of a program is led by its controller to where the lost one was.
+
+    Programs keep no journal. With `sync: async` updates come in order of arrival, which cannot be repeated. Where
+    bodies have episodes of their own, or environments go their own ways, there is no begin to replay from.
+    """
+    said, own = (environment.recovery or phase).on_loss, environment.episode_end == "each" or phase.free
+    return environment.program is not None and said == RECOVER and phase.sync != "async" and not own
+
+
+def awaited(phase: PhasePlan, process: Process) -> bool:
+    """Say whether processes that notice the loss of another one wait for its successor."""
+    return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
+
+
+def mended(phase: PhasePlan, process: Process) -> bool:
+    """Say whether the supervisor starts the successor of a process that is lost."""
+    return not process.attached and loss_of(phase, process) is not Loss.FAILS
+
+
+def ours(process: Process) -> bool:
+    """Say whether a process runs our own program, and not one that speaks for itself."""
+    return process.program is None
+
+
+def recovers(plan: Plan) -> bool:
+    """Say whether any process of a run is replaced when it is lost: then each of ours keeps a journal."""
+    return any(part.on_loss != FAIL for phase in plan.phases for part in phase.parts())
+
+
+def unrepeatable(plan: Plan) -> int | None:
+    """Return the first phase that may come out otherwise when it is done again, None if there is none.
+
+    Phases behind it may begin with its models: they are no more repeatable than it is.
+    """
+    for phase in plan.phases:
+        if phase.sync == "async" or not all(part.deterministic for part in phase.parts()):
+            return phase.index
+    return None

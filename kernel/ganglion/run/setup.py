@@ -9,8 +9,6 @@ from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Services
-from ganglion.run.loss import led
-from ganglion.run.outline import outline_optional, outline_plugin
 from ganglion.run.plan import (
     FAIL,
     RESTART,
@@ -18,10 +16,13 @@ from ganglion.run.plan import (
     BodyPlan,
     EnvironmentPlan,
     PhasePlan,
+    PluginPlan,
     Source,
     TablePlan,
     cap_of,
+    led,
     listens,
+    outlines,
     sources_of,
 )
 from ganglion.sdk.condition import TerminationCondition
@@ -92,8 +93,8 @@ class Setup:
             **self._common,
             mode=mode,
             worker=worker,
-            controller=outline_plugin(phase.controller),
-            conditions=[outline_plugin(p) for p in plans],
+            controller=phase.controller.outline(),
+            conditions=outlines(plans),
             environments=[self._environment(e, worker, cast, evaluation) for e in environments],
             stream=self._stream(mode, "controller", "worker", worker),
             deadlines_s=dict(phase.deadlines_s),
@@ -125,7 +126,7 @@ class Setup:
             **self._common,
             mode=phase.mode,
             agent=name,
-            plugin=outline_plugin(agent.plan.brain),
+            plugin=agent.plan.brain.outline(),
             sensors=agent.sensors,
             actuators=agent.actuators,
             rewards=None,
@@ -153,7 +154,7 @@ class Setup:
             **self._common,
             mode=phase.mode,
             uid=table.uid,
-            plugin=outline_plugin(table.plugin),
+            plugin=table.plugin.outline(),
             feed=table.feed,
             serve=table.serve,
             writers=[peer_name(self._run, Role.BRAIN, name) for name in table.feed],
@@ -224,7 +225,7 @@ class Setup:
     def _filters(self, plan: AgentPlan, path: Sequence[str], *place: str | int) -> list[dict[str, Any]] | None:
         """Return an agent's filters, each with its own stream; None if there are none."""
         streams = [self._stream(*path, "filter", i, *place) for i in range(len(plan.filters))]
-        return [{**outline_plugin(f), "stream": s} for f, s in zip(plan.filters, streams, strict=True)] or None
+        return [{**f.outline(), "stream": s} for f, s in zip(plan.filters, streams, strict=True)] or None
 
     def _environment(self, environment: EnvironmentPlan, worker: int, cast: Cast, evaluation: bool) -> dict[str, Any]:
         phase = self._phase
@@ -234,10 +235,10 @@ class Setup:
             "uid": environment.uid,
             "peer": peer,
             "content": cast.contents.get(peer, "msgpack"),
-            "plugin": outline_optional(environment.plugin),
+            "plugin": _outline(environment.plugin),
             "params": environment.params_of(worker),
-            "reward": outline_optional(environment.reward),
-            "transformer": outline_optional(environment.transformer),
+            "reward": _outline(environment.reward),
+            "transformer": _outline(environment.transformer),
             **self._seeds(environment, worker, evaluation),
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": led(phase, environment),
@@ -265,9 +266,9 @@ class Setup:
             "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation or not source.learns else brain,
             "policy": whose if evaluation and source.policy.source != "frozen" else None,
-            "muscle": outline_optional(plan.muscle) or program,
+            "muscle": _outline(plan.muscle) or program,
             "program": plan.program is not None,
-            "objective": outline_plugin(plan.objective),
+            "objective": plan.objective.outline(),
             "sensors": agent.sensors,
             "actuators": agent.actuators,
             "rewards": plan.rewards,
@@ -307,6 +308,10 @@ class Setup:
         return {"locals": agent.locals, "bodies": rows, "groups": agent.groups, "dynamic": _dynamic(source.bodies)}
 
 
+def _outline(plugin: PluginPlan | None) -> dict[str, Any] | None:
+    return None if plugin is None else plugin.outline()
+
+
 def _shared(phase: PhasePlan, table: TablePlan) -> bool:
     """Say whether several agents use a table, so that none may show to be faster."""
     return phase.sync != "async" and len({*table.feed, *table.serve}) > 1
@@ -334,7 +339,7 @@ def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[
     places = [agent.name for agent in phase.agents]
 
     def told(body: BodyPlan) -> dict[str, Any]:
-        own = {"policy": body.policy.source, "reward": outline_optional(body.reward)}
+        own = {"policy": body.policy.source, "reward": _outline(body.reward)}
         return {**asdict(body), "a": places.index(body.agent), **own}
 
     bodies, dynamic = list(map(told, phase.bodies)), list(map(told, phase.dynamic))

@@ -199,22 +199,16 @@ class Access:
         self.keys: dict[str, KeyPair] = {right: new_pair() for right in RIGHTS} if remote else {}
 
     def order(
-        self,
-        endpoints: Sequence[str],
-        remote: Sequence[str],
-        listening: Sequence[int] = (),
-        admissions: Sequence[Admit] = (),
+        self, endpoints: Sequence[str], remote: Sequence[str], listening: Sequence[int], admissions: Sequence[Admit]
     ) -> bytes:
         """Return the broker's settings, with inherited descriptors for `endpoints` and the admissions to begin with."""
+        codec = codec_of(Admit)
         order: dict[str, object] = {
             "endpoints": list(endpoints),
             "supervisor_token_sha256": sha256(self.supervisor_token).hex(),
+            "listening": list(listening),
+            "admissions": [json.loads(codec.encode(admit, Content.JSON)) for admit in admissions],
         }
-        if listening:
-            order["listening"] = list(listening)
-        if admissions:
-            codec = codec_of(Admit)
-            order["admissions"] = [json.loads(codec.encode(admit, Content.JSON)) for admit in admissions]
         if self.server is not None:
             order |= {"remote": list(remote), "secret_key": self.server.secret}
         return json.dumps(order).encode()

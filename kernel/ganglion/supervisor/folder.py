@@ -176,9 +176,8 @@ def participants(processes: Sequence[Process]) -> str:
     """Return processes in words: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
     counts = Counter(process.role for process in processes)
     words = [role.value for role in (Role.GOVERNOR, Role.STORE) if role in counts]
-    for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.TABLE):
-        if role in counts:
-            words.append(f"{counts[role]} {role.value}{'s' if counts[role] > 1 else ''}")
+    many = [role for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.TABLE) if role in counts]
+    words += [f"{counts[role]} {role.value}{'s' if counts[role] > 1 else ''}" for role in many]
     return ", ".join(words)
 
 

@@ -383,7 +383,7 @@ class Hub:
         if process.ended.is_set():
             joining.cancel()
             await asyncio.wait([joining])
-            raise errors.PeerLost(NAME, f"it {self._how(process)}")
+            raise errors.PeerLost(NAME, f"it {process.end_text}")
         await joining
         self.since_s = self._loop.time()
         return answer
@@ -412,16 +412,13 @@ class Hub:
             return  # the task that waits for one that is coming up notices it
         if self._loop.time() - self.since_s > limits.RESTARTS_WITHIN_S:
             self._restarts = Restarts()  # earlier losses have nothing to do with this one
-        how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
+        how, words, delay_s = process.end_text, list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
             return
         self._owner.broker_lost(how, words, True)
         self._coming = asyncio.ensure_future(self._come_up(delay_s))
         self.bus.lose(how)
-
-    def _how(self, process: Process) -> str:
-        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {process.end_text}"
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""

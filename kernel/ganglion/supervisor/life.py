@@ -91,6 +91,12 @@ def exit_text(code: int | None) -> str:
         return f"killed by signal {-code}"
 
 
+def end_text(code: int | None, why: str = "") -> str:
+    """Return how a process ended, as it follows its name: `was killed by SIGKILL`, `ended with exit status 3`."""
+    verb = "has" if code is None else "ended with" if code >= 0 else "was"
+    return f"{verb} {exit_text(code)}" + (f" ({why})" if why else "")
+
+
 class Child:
     """Decide what is done with one process; never act.
 
@@ -139,12 +145,6 @@ class Child:
     def gone(self) -> bool:
         """Say whether the life is over."""
         return self.state is State.GONE
-
-    @property
-    def reason(self) -> str:
-        """Return how the process ended, in words."""
-        text = self.why if self.code is None and self.why else exit_text(self.code)
-        return f"{text} ({self.why})" if self.why and self.code is not None else text
 
     @property
     def way(self) -> str:

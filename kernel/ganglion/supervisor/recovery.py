@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, DEADLINES_S, LEAVE_ASK_S, RECONNECT_S, RETRY_S
-from ganglion.run.loss import awaited, mended
-from ganglion.run.plan import FAIL
+from ganglion.run.plan import FAIL, awaited, mended
 from ganglion.supervisor import event
 from ganglion.supervisor.launch.process import within
 from ganglion.supervisor.launch.system import liveness
@@ -81,8 +80,7 @@ class Restarter:
             for member in run.members.values():
                 member.joined = False
             self._without_broker.add(run.id)
-            kind = how.removeprefix("was killed by ").removeprefix("ended with ")
-            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, how, reason=how, kind=kind)
+            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, how, kind=_kind(how), reason=how)
 
     def broker_back(self, took_s: float) -> None:
         """Tell the runs of another broker; see to the members that do not join it."""
@@ -117,9 +115,8 @@ class Restarter:
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; its successor is being started, and no participant notices."""
         self._warm_losses += 1
-        kind, detail = how.removeprefix("killed by "), f"was {how}"
         for run in self._live():
-            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, detail, kind=kind, reason=detail)
+            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, how, kind=_kind(how), reason=how)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member, late: bool = False) -> None:
@@ -320,6 +317,10 @@ class Restarter:
                 run.incidents.popleft()
             else:
                 await asyncio.sleep(RETRY_S["broker"])
+
+
+def _kind(how: str) -> str:
+    return how.removeprefix("was killed by ").removeprefix("ended with ")
 
 
 def _outlives_broker(run: Run) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import GanglionError, LaunchError, StoreError
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, RETRY_S
 from ganglion.run.effect import FOLDER, checkpoint_text, read_checkpoint
-from ganglion.run.loss import ours
+from ganglion.run.plan import ours
 from ganglion.supervisor import event
 from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
 from ganglion.supervisor.launch.process import Process

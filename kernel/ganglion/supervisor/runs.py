@@ -22,8 +22,7 @@ from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
 from ganglion.run.agents import replaying
-from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
-from ganglion.run.plan import Plan, processes_of, span_s, widest
+from ganglion.run.plan import Loss, Plan, loss_of, ours, processes_of, recovers, span_s, unrepeatable, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor import event
@@ -31,7 +30,7 @@ from ganglion.supervisor.connection import write_private
 from ganglion.supervisor.folder import ProcessTable, RunFolder, boot_id, incarnation_of, log_name, read_manifest
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
-from ganglion.supervisor.life import REFUSED, Child, Event, Restarts, State
+from ganglion.supervisor.life import REFUSED, Child, Event, Restarts, State, end_text
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
 from ganglion.transport.curve import ClientKeys, KeyPair
@@ -79,19 +78,11 @@ class Member:
     since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     report_s: float | None = None  # when it is reported next that the run waits for it
     child: Child = field(init=False)
+    name: str = field(init=False)  # on the wire
+    label: str = field(init=False)  # for a person
 
     def __post_init__(self) -> None:
-        self.child = Child(self.place.name)
-
-    @property
-    def name(self) -> str:
-        """Return the name on the wire."""
-        return self.place.name
-
-    @property
-    def label(self) -> str:
-        """Return the name for a person."""
-        return self.place.label
+        self.name, self.label, self.child = self.place.name, self.place.label, Child(self.place.name)
 
     @property
     def stays(self) -> bool:
@@ -178,9 +169,7 @@ class Member:
             return f"is gone: {self.lost_reason}"
         if self.process is None and self.child.code is None:
             return f"could not be started: {self.child.why}"
-        if self.child.code is None:
-            return f"has {self.child.reason}"
-        return f"{'ended with' if self.child.code >= 0 else 'was'} {self.child.reason}"
+        return end_text(self.child.code, self.child.why)
 
 
 def definition(place: Place) -> tuple[object, ...]:

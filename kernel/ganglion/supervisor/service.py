@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion import registry
 from ganglion.document import load_document
 from ganglion.errors import DocumentError, GanglionError, UsageError
-from ganglion.run.loss import Loss, loss_of
+from ganglion.run.plan import Loss, loss_of
 from ganglion.supervisor.folder import reserve
 from ganglion.supervisor.hub import Handler
 from ganglion.supervisor.runs import Member, Run

@@ -19,8 +19,7 @@ import msgpack
 from ganglion import registry
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.run.loss import Loss, loss_of
-from ganglion.run.plan import Plan
+from ganglion.run.plan import Loss, Plan, loss_of
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
@@ -30,12 +29,11 @@ from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import CHECK, Local
 from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
-from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
+from ganglion.supervisor.nodes import Lending, Relays
 from ganglion.supervisor.pace import Pace
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, watch
-from ganglion.supervisor.relays import Relays
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,

@@ -13,6 +13,8 @@ place of another knows it before it hears a peer.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import gc
 import json
 import math
 import os
@@ -207,6 +209,7 @@ def peers_max() -> int:
 
 def main() -> int:
     """Run the broker; return the exit status of the process."""
+    atexit.register(gc.freeze)  # else the interpreter looks through all that it will free
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
         loop.run(serve(_read_order()))

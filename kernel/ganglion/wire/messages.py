@@ -1076,19 +1076,13 @@ class RunEvent(Message):
 
 
 _ANYBODY = tuple(Role)
-_CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
+_READERS = (Role.SUPERVISOR, Role.OPERATOR, Role.OBSERVER)
 
 CALLS: tuple[Call, ...] = (
     Call("kernel.info", _ANYBODY, None, Nothing, Info),
-    Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
-    Call(
-        "kernel.watch",
-        (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.TABLE, Role.OBSERVER),
-        None,
-        Watch,
-        Done,
-    ),
-    Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
+    Call("kernel.peers", _READERS, None, Nothing, Peers),
+    Call("kernel.watch", (*_READERS, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.TABLE), None, Watch, Done),
+    Call("kernel.subscribe", _READERS, None, Subscribe, Done),
     Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
     Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),
     Call("kernel.submit", (Role.OPERATOR,), None, Submit, Submitted),

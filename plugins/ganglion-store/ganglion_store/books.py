@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.engine import Connection, Cursor
 from ganglion_store.records import WIDTHS
 from ganglion_store.segment import CUT, OUTCOME, Seal, Segment, is_cut, phase_head, seal_run

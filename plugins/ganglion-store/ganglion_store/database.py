@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ganglion.sdk.store import DiskError, StoreAbsent, StoreDamaged, StoreError, StoreUnavailable, UsageError
 from ganglion_store import plain
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
@@ -171,7 +174,7 @@ _LATER = ("stored_bodies", "stored_resets", "stored_opponents", "stored_ratings"
 
 def _made(name: str) -> str:
     """Return the statement that makes a table."""
-    return next(text for text in sql.CREATE if text.startswith(f"CREATE TABLE {name} "))
+    return str(next(text for text in sql.CREATE if text.startswith(f"CREATE TABLE {name} ")))
 
 
 def _lacking(connection: sqlite3.Connection, name: str) -> list[str]:
@@ -459,7 +462,6 @@ class Sqlite(Engine):
     """
 
     errors = (sqlite3.Error,)
-    dialect = sql.DIALECT
 
     def __init__(self, uri: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> None:
         self.path = path_of(uri)
@@ -467,6 +469,13 @@ class Sqlite(Engine):
         self._factory = factory
         self._schema: Any = None
         self._file: tuple[int, int] | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Return how SQLAlchemy writes statements for SQLite."""
+        from ganglion_store.statements import DIALECT  # late: a run does without
+
+        return DIALECT
 
     def connect(self) -> Connection:
         """Open the file for writing, make it if there is none; refuse what is not ours."""

@@ -85,7 +85,11 @@ class Engine(ABC):
 
     place: str
     errors: tuple[type[Exception], ...]
-    dialect: Dialect
+
+    @property
+    @abstractmethod
+    def dialect(self) -> Dialect:
+        """Return how SQLAlchemy writes statements for the database."""
 
     @abstractmethod
     def connect(self) -> Connection:

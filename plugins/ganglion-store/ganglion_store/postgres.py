@@ -259,7 +259,8 @@ _COPIED: dict[str, sa.Table] = {
 
 @functools.cache
 def _text(statement: str) -> str:
-    return sql.compiled(statement.core, DIALECT) if isinstance(statement, sql.Statement) else statement
+    core = sql.CORES.get(statement)
+    return statement if core is None else sql.compiled(core, DIALECT)
 
 
 def _quoted(name: str) -> str:

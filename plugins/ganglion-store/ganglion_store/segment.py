@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from ganglion.sdk.store import StoreError
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.engine import Connection, Cursor
 from ganglion_store.records import VALUES, RowKind, Rows
 from ganglion_store.values import Declarations, sums, value_lists

@@ -1,11 +1,14 @@
 """What databases are told: statements of SQLAlchemy Core over the schema, as text for SQLite; others compile them.
 
-Parameters are positional: those of `values` first, then those of the conditions, in the order written here.
+Parameters are positional: those of `values` first, then those of the conditions, in the order written here. What is
+told SQLite is printed into `texts.json` by `python -m ganglion_store.statements`, which `scripts/fix` does.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+import json
+from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -27,26 +30,21 @@ Core = sa.ClauseElement | CreateTable | CreateIndex
 _a, _b, _d, _m, _v = schema.seals, schema.brains, schema.declarations, schema.members, schema.evaluations
 
 
-class Statement(str):
-    """Hold a statement as SQLite is told it; `core` is what other databases compile."""
+CORES: dict[str, Core] = {}
+"""Text for SQLite -> what other databases compile."""
 
-    __slots__ = ("core",)
-    core: Core
 
-    def __new__(cls, core: Core, other: Core | None = None) -> Self:
-        """Compile a statement; `other` is how all but SQLite say it."""
-        made = super().__new__(cls, compiled(core, DIALECT))
-        made.core = core if other is None else other
-        return made
+def _sql(core: Core, other: Core | None = None) -> str:
+    """Return a statement as SQLite is told it; `other` is how all others say it."""
+    text = compiled(core, DIALECT)
+    CORES[text] = core if other is None else other
+    return text
 
 
 def compiled(core: Core, dialect: Dialect, literal: bool = False) -> str:
     """Return the text of a statement in a dialect; with `literal` its parameters stand in it."""
     text = core.compile(dialect=dialect, compile_kwargs={"literal_binds": True} if literal else {})
     return " ".join(str(text).split())
-
-
-_sql = Statement
 
 
 def _named(table: sa.Table, names: str) -> list[sa.Column[Any]]:
@@ -66,11 +64,11 @@ def _values(table: sa.Table, *left_out: str) -> dict[str, Any]:
     return {column.name: sa.bindparam(column.name) for column in table.columns if column.name not in left_out}
 
 
-def _insert(table: sa.Table, *left_out: str) -> Statement:
+def _insert(table: sa.Table, *left_out: str) -> str:
     return _sql(sa.insert(table).values(_values(table, *left_out)))
 
 
-def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Condition | None = None) -> Statement:
+def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Condition | None = None) -> str:
     def made(insert: Any) -> Any:
         values = insert(table).values(_values(table, *left_out))
         fresh = {name: values.excluded[name] for name in changed.split()}
@@ -79,25 +77,25 @@ def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Con
     return _sql(made(sqlite.insert), made(postgresql.insert))
 
 
-def _update(table: sa.Table, values: str, *where: Condition) -> Statement:
+def _update(table: sa.Table, values: str, *where: Condition) -> str:
     return _sql(sa.update(table).values({name: sa.bindparam(name) for name in values.split()}).where(*where))
 
 
-def _delete(table: sa.Table, *where: Condition) -> Statement:
+def _delete(table: sa.Table, *where: Condition) -> str:
     return _sql(sa.delete(table).where(*where))
 
 
-def _select(table: sa.Table, names: str, *where: Condition, order: str | sa.ColumnElement[Any] = "") -> Statement:
+def _select(table: sa.Table, names: str, *where: Condition, order: str | sa.ColumnElement[Any] = "") -> str:
     query = sa.select(*_named(table, names)).where(*where)
     return _sql(query.order_by(*(_named(table, order) if isinstance(order, str) else [order])))
 
 
-def _of_segment(table: sa.Table, order: str) -> Statement:
+def _of_segment(table: sa.Table, order: str) -> str:
     names = " ".join(column.name for column in table.columns if column.name != "segment")
     return _select(table, names, *_equal(table, "segment"), order=order)
 
 
-def _sealed(name: str) -> Statement:
+def _sealed(name: str) -> str:
     """Return the query for all rows of a run in a table that a seal covers, without numbers of the database."""
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
@@ -270,3 +268,14 @@ SELECT_RESETS = _of_segment(schema.resets, "step")
 SELECT_RETURNS = _of_segment(schema.returns, "body")
 SELECT_SEALS = _select(_a, "position digests", *_equal(_a, "run name"), order="position")
 COUNT_EPISODES = _sql(sa.select(sa.func.count()).select_from(_e).where(*_equal(_e, "run")))
+
+
+def printed() -> str:
+    """Return all statements as `texts.json` has them: by the names that they have here."""
+    named = {name: made for name, made in globals().items() if name[0].isupper() and name.isupper()}
+    del named["CORES"], named["DIALECT"]
+    return json.dumps(named, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("texts.json").write_text(printed())

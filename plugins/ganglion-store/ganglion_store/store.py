@@ -12,8 +12,8 @@ from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreW
 class SqlStore(Store):
     """Keep results in a SQL database: SQLite, or PostgreSQL with psycopg beside.
 
-    Writer and reader are imported when they are asked for, so that SQLAlchemy is imported in the process of the store
-    and by commands that read results, and nowhere else.
+    Writer and reader are imported when they are asked for, so that SQLAlchemy is imported by commands that read results
+    and for PostgreSQL alone: a run that writes into SQLite does without.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("sqlite", "postgresql")
@@ -47,7 +47,7 @@ class SqlStore(Store):
     @classmethod
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
         """Remove runs; see `Store.remove`."""
-        from ganglion_store import statements as sql
+        from ganglion_store import texts as sql
         from ganglion_store.engine import engine_of
 
         engine = engine_of(uri)

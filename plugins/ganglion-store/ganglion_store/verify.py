@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.engine import Connection, Cursor, Engine
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS
 from ganglion_store.segment import (

@@ -20,7 +20,7 @@ from ganglion.sdk.store import (
     StoreUnavailable,
     StoreWriter,
 )
-from ganglion_store import statements as sql
+from ganglion_store import texts as sql
 from ganglion_store.bodies import (
     PAIR_BITS,
     BodyTable,

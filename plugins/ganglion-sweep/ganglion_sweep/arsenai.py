@@ -36,7 +36,7 @@ def read_old(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     """
     root = tree.root
     for path, value in map(composed, overrides):
-        root = settled_at(root, path, value, "")
+        root = settled_at(root, path, value, run=False)
     root = without_anchors(root)
     for key, value in root.map.items():
         walk(root.keys[key], key)

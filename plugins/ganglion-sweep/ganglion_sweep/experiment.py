@@ -99,7 +99,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     root, within = tree.root, []
     for path, value in settings:
         if path[0] in ExperimentForm.model_fields and not (path[0] == "run" and len(path) > 1):
-            root = settled_at(root, path, value, "")
+            root = settled_at(root, path, value, run=False)
         else:
             within.append((path[1:] if path[0] == "run" else path, value))
     root = _prepared(root)
@@ -107,7 +107,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     base, folder, more = _base(root.map.get("run"), tree)
     for path, value in within if base is not None else ():
         assert base is not None
-        base = normalise(settled_at(base, path, value, "document"))[0]
+        base = normalise(settled_at(base, path, value))[0]
     faults += more
     if base is None or faults:
         if base is not None:  # what is missing may be a factor's
@@ -116,10 +116,10 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     return _Reader(root, base, folder, tree.name).read()
 
 
-def settled_at(root: Node, path: Sequence[str], value: Node, place: str) -> Node:
+def settled_at(root: Node, path: Sequence[str], value: Node, run: bool = True) -> Node:
     """Return a document with a value at a path; DocumentError if nothing can stand there."""
     try:
-        done: Node = put(root, path, value, place)
+        done: Node = put(root, path, value) if run else put(root, path, value, None)
     except Nowhere as error:
         raise raised([value.fault(str(error), path="")]) from error
     return done

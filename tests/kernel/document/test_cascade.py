@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.document.cascade import Expanded, cascade
-from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.document.marks import Node, Source, compose
 from ganglion.limits import PHASES_PER_RUN, PROCESSES_PER_RUN
 
 NOWHERE = Source("", inline=True)
@@ -14,7 +15,9 @@ NOWHERE = Source("", inline=True)
 
 def phase(name: str, given_: dict[str, Any]) -> tuple[Node, Node]:
     """Return a phase without places."""
-    return Node(name, NOWHERE), node_of(given_, NOWHERE)
+    node, _ = compose(NOWHERE, json.dumps(given_))
+    assert node is not None
+    return Node(name, NOWHERE), node
 
 
 def expanded(*given_: dict[str, Any], replace: bool = False) -> list[Expanded]:

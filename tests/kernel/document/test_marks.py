@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.document.marks import Node, Source, compose
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_FAULTS
-
-SOURCE = Source("a.yml")
 
 
 def read(text: str) -> tuple[Any, list[str]]:
@@ -190,19 +188,6 @@ def test_faults_before_a_syntax_error_are_kept() -> None:
 
     assert "1:8: duplicate key `a`, first given in line 1" == first
     assert second.startswith("2:3: not YAML")
-
-
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(PLAIN)
-def test_plain_values_survive(value: object) -> None:
-    """A tree made of plain values gives them back, as new objects."""
-    assert value == node_of(value, SOURCE).plain()
 
 
 @given(st.text(max_size=60))

@@ -73,6 +73,17 @@ def test_an_integer_that_no_double_holds_is_refused(value: int) -> None:
     assert (["a.yml:1:5"] if abs(value) > INTEGER_MAX else []) == [fault.place for fault in numbers(root)]
 
 
+def test_spellings_hold_wherever_a_form_stands() -> None:
+    """What is read in the `load` of an agent is read in that of a policy, too."""
+    text = "schedule: [{a: {bodies: {rules: [{policy: {source: frozen, load: {agent_name: b, phase_name: c}}}]}}}]"
+    root, _ = compose(Source("a.yml", text), text)
+    assert root is not None
+    ((_, phase),) = phases_of(normalise(root)[0])
+
+    rule = phase.map["bodies"].map["rules"].items[0]
+    assert {"agent": "b", "phase": "c"} == rule.map["policy"].map["load"].plain()
+
+
 def test_again_changes_nothing() -> None:
     """A document in our spelling stays as it is, paths included."""
     text = "schedule: {a: {agents: [{name: n.1, brain: b, sensors: [e.1]}], phase_config: {workers: 2}}}"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ganglion.document.cascade import Nowhere, override, put
-from ganglion.document.marks import Node, Source, compose, node_of
+from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import normalise
 
 TEXT = """
@@ -86,9 +86,11 @@ def test_leads_nowhere(setting: str, fault: str) -> None:
 
 def test_a_value_is_put_into_any_tree() -> None:
     """Beside run documents, any map takes values; the tree that was given stays as it is."""
-    tree, value = node_of({"a": {"b": [1, 2]}}, Source("x")), node_of({"c": 3}, Source("y"))
+    tree, value = (compose(Source("x"), text)[0] for text in ("a: {b: [1, 2]}", "c: 3"))
+    assert tree is not None
+    assert value is not None
 
-    assert {"a": {"b": [1, {"c": 3}]}} == put(tree, ["a", "b", "1"], value, "").plain()
+    assert {"a": {"b": [1, {"c": 3}]}} == put(tree, ["a", "b", "1"], value, None).plain()
     assert {"a": {"b": [1, 2]}} == tree.plain()
     with pytest.raises(Nowhere, match="there is no `x`"):
-        put(tree, ["x", "y"], value, "")
+        put(tree, ["x", "y"], value, None)

@@ -11,9 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.document import resolved
+from ganglion.document import model, resolved
 from ganglion.document.fault import Fault
-from ganglion.document.spelling import PLACES
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
@@ -117,8 +116,12 @@ def test_network_documents_are_smaller(load: Load, faults_of: Said) -> None:
     assert 1 == len(faults_of(large, local=False))
 
 
+FORMS = (
+    model.Document,
+    *(getattr(model, name) for name in ("Phase", "PhaseConfig", "Simulation", "Entry", "Agent", "Load")),
+)
 WORDS = sorted(
-    {word for place in PLACES.values() for word in [*place.spellings, *place.spellings.values(), *place.parts]}
+    {word for form in FORMS for word in [*form.spellings, *form.model_fields]}
     | {"uid", "seed", "name", "params", "command", "attach", "remove", "sensors", "rewards", "recovery", "cascade"}
 )
 SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 2.5, "", "a", "a.b", "hill.*", "dummy", "replace", *WORDS])

@@ -60,7 +60,7 @@ class StandingPeer:
         self.size_bytes += 1 << 30
         return self.size_bytes
 
-    def stand(self, anew: bool = False) -> bytes | None:
+    def state_of_predecessor(self, anew: bool = False) -> bytes | None:
         """Return what a predecessor left."""
         return self.state
 

@@ -64,7 +64,7 @@ def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.
     state = bytes(LONG_BYTES)
     longest = 0
     for _ in range(100):
-        compaction.stand(lambda: taken.append(state) or state, taken.append)
+        compaction.restore_or_compact(lambda: taken.append(state) or state, taken.append)
         hear(link, participant, LONG_BYTES // 4)
         longest = max(longest, len(storage.data))
 
@@ -80,7 +80,7 @@ def test_large_states_are_taken_seldom(peer: Any, link: Any, clock: Any, monkeyp
     compaction = Compaction(participant, "muscle a", lambda: None)
     for _ in range(1000):
         clock.now_s += 1.0
-        compaction.stand(lambda: taken.append(clock.now_s) or bytes(100 << 10), taken.append)
+        compaction.restore_or_compact(lambda: taken.append(clock.now_s) or bytes(100 << 10), taken.append)
         hear(link, participant)
 
     assert 35 <= len(taken) <= 40
@@ -116,9 +116,9 @@ class Stood:
             self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models
         )
 
-    def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
+    def restore_or_compact(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
         """Stand; keep what a predecessor had sent."""
-        self.compaction.stand(numbers, said, lambda *sent: self.sent.extend(sent))
+        self.compaction.restore_or_compact(numbers, said, lambda *sent: self.sent.extend(sent))
 
 
 def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: Any) -> None:
@@ -134,9 +134,9 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
     first.models.take(row)
     first.records.number = 12
     said = {"r/controller/0": [FlowSignal("PAUSE", "operator", number=1)]}
-    first.stand({"r/controller/0": 1}, said)
+    first.restore_or_compact({"r/controller/0": 1}, said)
     other = Stood(standing("r/governor", first.peer.state), tmp_path)
-    other.stand({}, {})
+    other.restore_or_compact({}, {})
 
     assert not first.peer.warnings
     assert [{"r/controller/0": 1}, said] == other.sent
@@ -156,7 +156,7 @@ def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pyte
     """Where models came in the midst of a phase the journal goes on as it is."""
     stood = Stood(standing("r/governor"), tmp_path)
     monkeypatch.setattr(stood.models, "note", lambda: [["brain", 0, "ada"]])
-    stood.stand({}, {})
+    stood.restore_or_compact({}, {})
 
     assert stood.peer.state is None
     assert "models have been stored" in stood.peer.warnings[0]
@@ -198,10 +198,10 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history is not None
     world.history.began(EnvironmentReset(5, 77, b"s"), b"e" * 16)
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
-    assert compaction.stand(verdict, lambda: [3, ["r/x"]], loose=False) is None
+    assert compaction.restore_or_compact(verdict, lambda: [3, ["r/x"]], loose=False) is None
 
     other, kept, again = worker(standing("r/controller/0", peer.state))
-    found = again.stand(Verdict("RESET"), lambda: [0, []], loose=False)
+    found = again.restore_or_compact(Verdict("RESET"), lambda: [0, []], loose=False)
     (seen,) = other.worlds
     assert (verdict, [3, ["r/x"]]) == found
     assert records.state() == kept.state()
@@ -228,13 +228,13 @@ def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
     phase, _, compaction = worker(peer)
-    compaction.stand(Verdict("RESET"), list, loose=True)
+    compaction.restore_or_compact(Verdict("RESET"), list, loose=True)
     journal = phase.worlds[0].history
     assert journal is not None
     journal.steps.append(Command(EnvironmentUpdate([[]], None), b""))
     _, _, another = worker(peer)
     another._phase.worlds[0].history = journal
-    another.stand(Verdict("RESET"), list, loose=False)
+    another.restore_or_compact(Verdict("RESET"), list, loose=False)
 
     assert peer.state is None
     assert ["tasks of the controller run on", "environment w is within an episode"] == [

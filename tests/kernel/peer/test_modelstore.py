@@ -11,7 +11,7 @@ from ganglion.errors import RemoteProtocolError, StoreError
 from ganglion.peer.journal.write import JournalDiffers
 from ganglion.peer.modelstore import BusModelStore
 from ganglion.sdk import Models
-from ganglion.supervisor.lending import is_lent, piece_of, write_piece
+from ganglion.supervisor.nodes import is_lent, piece_of, write_piece
 from ganglion.wire.messages import Done, ModelAsked, ModelKept
 
 

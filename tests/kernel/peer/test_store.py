@@ -112,11 +112,13 @@ def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, return
     return stage.writer.log[count:]
 
 
-def test_large_rows_do_not_wait_for_the_clock(stage: Stage) -> None:
-    """Rows are durable and acknowledged before they have used up the credit of their writer."""
+@pytest.mark.parametrize("second", ["steps", "end"])
+def test_large_rows_and_the_end_do_not_wait_for_the_clock(stage: Stage, second: str) -> None:
+    """Rows are durable and acknowledged before the credit of their writer is used up, and at the end of a run."""
     stage.batch(ONE, 1, [steps(0, STREAM_CREDIT_BYTES // 4)])
     waits = list(stage.acks)
-    stage.batch(ONE, 2, [steps(0, STREAM_CREDIT_BYTES // 4)])
+    end = ["end", "finished", "completed", ""]
+    stage.batch(ONE, 2, [end if second == "end" else steps(0, STREAM_CREDIT_BYTES // 4)])
 
     assert ([], [(ONE, 2, None)]) == (waits, stage.acks)
 

@@ -93,12 +93,12 @@ def sha256(token: str) -> bytes:
 def test_order() -> None:
     """The broker is told the digest of the supervisor's token; its secret key only where it needs one."""
     access = Access(remote=True)
-    order = json.loads(access.order(["ipc:///x"], ["tcp://0.0.0.0:5555"]))
+    order = json.loads(access.order(["ipc:///x"], ["tcp://0.0.0.0:5555"], [7], []))
 
     assert sha256(access.supervisor_token).hex() == order["supervisor_token_sha256"]
     assert access.server is not None
     assert (["tcp://0.0.0.0:5555"], access.server.secret) == (order["remote"], order["secret_key"])
-    assert {"endpoints", "supervisor_token_sha256"} == set(json.loads(Access().order(["ipc:///x"], [])))
+    assert not {"remote", "secret_key"} & json.loads(Access().order(["ipc:///x"], [], [7], [])).keys()
 
 
 def test_a_file_for_other_machines_holds_all_that_is_needed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Acting bodies: the bodies of one agent in a worker's muscle: their open decisions, objectives and episodes."""
+"""Acting bodies: open decisions, objectives and episodes of one agent's bodies in a worker."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from ganglion.wire.messages import DECIDE, FIRST, TERMINATED, TRUNCATED, Act, Mu
 class Acting:
     """Complete and make the decisions of many bodies at once.
 
-    Muscles that take arrays are one object for all bodies; of others there is one object per body, likewise of
-    objectives, each with a memory of its own. The rows are in the order of environments and `b`; behind them stand
-    those of bodies that may be spawned, free until a message announces one.
+    A muscle that takes arrays is one object for all bodies; any other has one object per body, and so has an objective,
+    each with a memory of its own. Rows are in the order of environments and `b`, followed by rows for spawned bodies,
+    which are free until a message announces one.
 
     Args:
         setup: Of the muscle, with its bodies.
         layouts: Of one body's sensors and actuators.
-        informations: What its muscle sees and sets, behind filters.
+        informations: Sensors and actuators of its muscle, behind filters.
         noops: Of the actuators that are applied.
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
-        comes: Makes what a body has of its own that is spawned, at its place: environment and number are given.
+        comes: Makes the objects of a spawned body at its place, given environment and number.
         filters: Between them and the bus, if there are any.
         group: The number of their group.
 
@@ -114,7 +114,7 @@ class Acting:
     FILTERED = ("_shown", "_own", "_blind", "_sent")
 
     def state(self) -> dict[str, Any]:
-        """Return what a successor needs, between two messages."""
+        """Return the state that a successor needs, between two messages."""
         return {name: getattr(self, name) for name in self._names_of_state}
 
     @property
@@ -122,20 +122,20 @@ class Acting:
         return self.STATE if self.filters is None else (*self.STATE, *self.FILTERED)
 
     def nothing(self, field: str) -> Field:
-        """Return a field of `Think` of no body."""
+        """Return a field of `Think` without bodies."""
         layouts = {"applied": self._actuators, "proposed": self._moves, "rewards": self._rewards}
         layout = layouts.get(field, self._views if "observations" in field else self._sensors)
         return [] if layout is None else [b""] * len(layout.runs)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         for name in self._names_of_state:
             setattr(self, name, writable_copy(state[name]))
         if self.filters is None:
             self._shown, self._own = self._seen, self._set
 
     def come_back(self, state: Mapping[str, Any]) -> None:
-        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        """Make the objects of bodies that were spawned before `state` was taken."""
         for place, b in enumerate(state["_b"].tolist()[self.first :], self.first):
             if b >= 0:
                 self._come(place, b)
@@ -155,7 +155,7 @@ class Acting:
                 self.declare_at(place)
 
     def declare_at(self, place: int) -> None:
-        """Declare the rewards to what the body at a place has of its own."""
+        """Declare the rewards to objective and memory of the body at a place."""
         rewards = self._rewards
         assert rewards is not None
         self.objectives[place].reward_ids = rewards.ids
@@ -165,10 +165,10 @@ class Acting:
 
     # -- what came of decisions ---------------------------------------------------------------------------------------
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
-        """Judge the decisions that a message completes; return their objectives, and what the brain is told of them.
+        """Judge the decisions that a message completes; return their objectives, and the message for the brain.
 
         Raises:
-            RemoteProtocolError: Rows, flags or values are not those of bodies of this agent.
+            RemoteProtocolError: Rows, flags or values do not fit the bodies of this agent.
         """
         places, flags, readings = self._entries(act)
         ends = flags & FIRST == 0
@@ -196,10 +196,10 @@ class Acting:
         return objectives, self._told(places, flags, readings, rewards, applied, objectives, ticks)
 
     def _force(self, places: Array, forced: list[Array]) -> None:
-        """Take what was put in the place of decisions for what was set.
+        """Replace the setpoints of decisions by those that an environment applied.
 
         Raises:
-            DocumentError: Filters change what the agent sets: what it would have proposed itself is not known.
+            DocumentError: Filters change what the agent sets: its own proposal is not known.
         """
         if self.filters is not None:
             pairs = zip(self._own, self._set, strict=False)
@@ -211,7 +211,7 @@ class Acting:
                 kept[places] = run
 
     def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return what the brain is told of what fell due after ends, with what the objective makes of each."""
+        """Return the late rewards for the brain, each with the value that the objective gives it."""
         found = []
         for one in late:
             if self._learns[one[0]] and self.learning:
@@ -220,7 +220,7 @@ class Acting:
         return found
 
     def _entries(self, act: Act) -> tuple[Array, Array, list[Array]]:
-        """Return places, flags and readings of a message, which is completed first, then decided."""
+        """Return places, flags and readings of a message; it is read for `complete`, then for `decide`."""
         if self._entered is not None and self._entered[0] is act:
             return self._entered[1]
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -293,7 +293,7 @@ class Acting:
         return [None if value != value else value for value in found.astype(np.float64).tolist()]
 
     def _bodies_at(self, places: Array) -> Sequence[tuple[str, str, int]]:
-        """Return who the bodies at these places are."""
+        """Return the coordinates of the bodies at these places."""
         if len(places) == self.first == self.count:  # all of them
             return self._bodies
         return [self._bodies[place] for place in places.tolist()]
@@ -327,7 +327,7 @@ class Acting:
         objectives: Sequence[float | None],
         ticks: Array | None,
     ) -> Think | None:
-        """Return what the brain is told of completed decisions, None if of none."""
+        """Return the message for the brain about completed decisions, None if there are none."""
         if self._setup.brain is None:
             return None
         learns = self._tells[places] & ~self._blind[places]
@@ -371,7 +371,7 @@ class Acting:
     def _look_ahead(
         self, filters: BodyFilters, places: Array, readings: list[Array], learns: Array
     ) -> tuple[list[Array], Array]:
-        """Let filters show what came of decisions; return that, and of which the brain can be told."""
+        """Let filters show the outcome of decisions; return it, and which decisions the brain can be told."""
         mine = np.flatnonzero(learns)
         chosen = places[mine].tolist()
         filters.keep(chosen)
@@ -385,12 +385,12 @@ class Acting:
         return views, learns
 
     def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
-        """Give filters what their other halves published; what they show of the same readings is looked at again."""
+        """Hand filters the arrays that their other halves published; readings then pass through them again."""
         if self.filters is not None and published and self.filters.receive(published):
             self._ahead[:] = False
 
     def _look(self, filters: BodyFilters, places: Array, begun: Array) -> None:
-        """Let filters show the readings of these bodies, of which some begin an episode."""
+        """Pass the readings of these bodies through filters; `begun` begin an episode."""
         self._ahead[begun] = False
         filters.begin(begun.tolist())
         ahead = places[self._ahead[places]]
@@ -409,7 +409,7 @@ class Acting:
         filters.keep(())
 
     def _filtered(self, filters: BodyFilters, places: Array, fresh: Array) -> Field:
-        """Return what is applied of what muscles propose upon what filters show them."""
+        """Return the setpoints to apply: proposals on filtered readings, passed through the filters."""
         for kept, value in zip(self._own, self._rests, strict=True):
             kept[places] = value
         self._keep_each(places, [None] * len(places))
@@ -442,12 +442,12 @@ class Acting:
 
     @property
     def proposed(self) -> Field:
-        """What muscles proposed themselves in the decisions made last, where filters stand behind them."""
+        """The muscles' own proposals in the newest decisions, before filters."""
         return blocks_of(self._own, self._deciding)
 
     # -- decisions ----------------------------------------------------------------------------------------------------
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
-        """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
+        """Make the decisions that a message asks for; return setpoints, and statistics by the number of the entry."""
         places, flags, readings = self._entries(act)
         self._entered = None
         for place, b, episode in act.spawned or ():
@@ -505,11 +505,11 @@ class Acting:
         return blocks, self._noted(places)
 
     def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
-        """Return what muscles propose, and for which bodies it repeats the last proposal after a tolerated error."""
+        """Return proposals, and for which bodies the last one is repeated after a tolerated error."""
         return self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
 
     def _proposed(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
-        """Return what the one muscle of all bodies proposes."""
+        """Return the proposals of the one muscle of all bodies."""
         count, muscle = len(places), self.muscles[0]
         matrix = matrix_of(self._views, [run[places] for run in self._shown], count)
         fresh.flags.writeable = False
@@ -538,13 +538,13 @@ class Acting:
         return blocks, None
 
     def _as_before(self, places: Array) -> Field:
-        """Return what bodies proposed last, with something allowed in the place of what is forbidden now."""
+        """Return the last proposals of bodies, with allowed values in place of masked ones."""
         if self._masks is None:
             return blocks_of(self._own, places)
         return self._masks.allowed([run[places] for run in self._shown], [run[places] for run in self._own])
 
     def _applied_at(self, places: Array, fresh: Array) -> Array:
-        """Return what was applied last to these bodies; to those whose episode begins, the no-op."""
+        """Return the setpoints applied last to these bodies; no-ops where an episode begins."""
         assert self._last is not None
         runs = [run[places] for run in self._last]
         for run, value in zip(runs, self._noops, strict=True):
@@ -553,7 +553,7 @@ class Acting:
         return found
 
     def _blocks_of(self, setpoints: Any, places: Array) -> Field:
-        """Return proposals as they travel; AuthorError names what does not fit, and its body."""
+        """Return proposals as blocks; AuthorError names the value that does not fit, and its body."""
         layout, count = self._moves, len(places)
         if isinstance(setpoints, Mapping):
             return batch_field("setpoint", layout, setpoints, [self._names[place] for place in places.tolist()])
@@ -589,7 +589,7 @@ class Acting:
             raise AuthorError(f"setpoint {infinite}: expected a finite number, found {row!r:.80}")
 
     def _keep(self, data: Any, places: Array) -> None:
-        """Keep what a muscle adds for the brain, one value per body."""
+        """Keep the data that a muscle adds for the brain, one value per body."""
         count = len(places)
         if data is None or (type(data) is list and len(data) == count and all(it is None for it in data)):
             if self._array is None and self._data is None:
@@ -611,7 +611,7 @@ class Acting:
         self._keep_each(places, values)
 
     def _keep_each(self, places: Array, values: Sequence[Any]) -> None:
-        """Keep data of any kind, which the muscle cannot change any more."""
+        """Keep data of any type; they are copies that the muscle cannot change."""
         if self._data is None:
             self._data = [None] * self.count if self._array is None else list(self._array)
             self._array = None
@@ -624,7 +624,7 @@ class Acting:
         return None if self._data is None else self._data[place]
 
     def _data_at(self, places: Array) -> Any:
-        """Return the data of bodies as they travel: an array of all, a list, or None if there are none."""
+        """Return the data of bodies in wire form: an array of all, a list, or None without any."""
         if self.filters is not None:
             sent = [self._sent[place] for place in places.tolist()]
             return None if all(value is None for value in sent) else sent
@@ -634,7 +634,7 @@ class Acting:
         return None if all(value is None for value in found) else [serialize(v, None, "data") for v in found]
 
     def _proposed_by_each(self, places: Array) -> tuple[Field, Sequence[bool] | None]:
-        """Return what the muscles of these bodies propose, one after the other."""
+        """Return the proposals of these bodies' muscles, called one after the other."""
         count, hooks, layout = len(places), self._hooks, self._moves
         rows: list[list[Any]] = []
         told: list[Any] = []
@@ -681,7 +681,7 @@ class Acting:
 
 
 class ActingGroups:
-    """Complete and make the decisions of bodies of several groups: those of one after those of another.
+    """Complete and make the decisions of bodies of several groups, group by group.
 
     Args:
         parts: Of each group.
@@ -716,16 +716,16 @@ class ActingGroups:
         return [one for part in self._parts for one in part.memories]
 
     def come_back(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        """Make the objects of bodies that were spawned before `state` was taken."""
         for part, known in zip(self._parts, state, strict=True):
             part.come_back(known)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return what a successor needs, between two messages."""
+        """Return the state that a successor needs, between two messages."""
         return [part.state() for part in self._parts]
 
     def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         for part, known in zip(self._parts, state, strict=True):
             part.restore(known)
 
@@ -737,7 +737,7 @@ class ActingGroups:
 
     @property
     def learning(self) -> bool:
-        """Whether the brain is told of what is decided from now on."""
+        """Whether the brain is told of decisions from now on."""
         return self._parts[0].learning
 
     @learning.setter
@@ -746,13 +746,13 @@ class ActingGroups:
             part.learning = learns
 
     def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
-        """Give filters what their other halves published."""
+        """Hand filters the arrays that their other halves published."""
         for part in self._parts:
             part.receive(published)
 
     @property
     def proposed(self) -> Field:
-        """What muscles proposed themselves in the decisions made last."""
+        """The muscles' own proposals in the newest decisions."""
         return [block for part in self._parts for block in part.proposed]
 
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
@@ -787,7 +787,7 @@ class ActingGroups:
         return objectives, replace(told[0], **more)
 
     def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return what the brain is told of what fell due after ends; see `Acting`."""
+        """Return the late rewards for the brain; see `Acting`."""
         found: list[list[Any]] = []
         for place, *one in late:
             part = self._parts[int(self._of[place])]
@@ -807,7 +807,7 @@ class ActingGroups:
         return (field, noted or None) if asked else (None, None)
 
     def _split(self, act: Act) -> list[Act]:
-        """Return the part of a message that is for each group, with the numbers of bodies in it."""
+        """Return the part of a message for each group, with the bodies' numbers in the group."""
         if self._rewards is None:
             raise RemoteProtocolError("act.rewards: they were not declared")
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -846,7 +846,7 @@ class ActingGroups:
 
 
 def _eights(numbers: bytes | None, span: slice) -> bytes | None:
-    """Return some of integers of eight bytes."""
+    """Return a slice of integers of eight bytes."""
     return None if numbers is None else numbers[span.start * 8 : span.stop * 8]
 
 

@@ -90,7 +90,7 @@ _OURS = (
 
 @dataclass(slots=True)
 class Round:
-    """What has come of one round: worker -> its request and message."""
+    """The messages of one round so far: worker -> its request and message."""
 
     awaited: tuple[int, ...]
     rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Round:
 
 @dataclass(slots=True)
 class Newest:
-    """An update as it travels; `version` counts the updates of the phase."""
+    """An update in wire form; `version` counts the updates of the phase."""
 
     version: int
     data: Any
@@ -108,10 +108,10 @@ class Newest:
 class BrainHost(AgentHost):
     """Host one brain per phase.
 
-    A row names the workers whose rows belong to the same round. When all of them are there, the brain thinks about them
-    in the order of workers. In lockstep all are answered then. Pipelined, each is answered at once with the update of
-    the round before, and the next round acts while the brain thinks about this one. Neither way does it matter what
-    arrives first. In async a row is a round of its own, answered at once.
+    A row names the workers whose rows belong to the same round. Once all of them have arrived, the brain thinks about
+    them in the order of workers. In lockstep all are answered then. Pipelined, each is answered at once with the update
+    of the round before, and the next round acts while the brain thinks about this one. The order of arrival does not
+    matter in both cases. In async each row is a round of its own, answered at once.
     """
 
     kind = "brain"
@@ -238,7 +238,7 @@ class BrainHost(AgentHost):
             # A state that a predecessor took lies behind a certain request; its own may lie behind any.
             if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
-                self._stand()
+                self._restore_or_compact()
             return
         if not participant.journals or not checkpoints.due or not participant.idle:
             return
@@ -254,7 +254,7 @@ class BrainHost(AgentHost):
         return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
     def _books(self) -> dict[str, Any]:
-        """Return what this host knows beside the brain."""
+        """Return the state of this host beside the brain."""
         newest = {  # encoded, so that a snapshot takes them as bytes
             muscle: [one.version, msgpack.packb(one.data), one.blobs] for muscle, one in self._updates.items()
         }
@@ -310,7 +310,7 @@ class BrainHost(AgentHost):
             self._filters.restore(books["filters"])
 
     def _load(self, brain: Brain, folder: str) -> None:
-        """Let the brain take over a model with its policy; what goes wrong is told with the model's folder."""
+        """Let the brain load a model with its policy; errors name the model's folder."""
         try:
             self._last_update = brain.last_update = self._models.load("policy")
             if self._filters is not None:
@@ -342,7 +342,7 @@ class BrainHost(AgentHost):
         return lesson.reply()
 
     def _of_body(self, think: Think) -> Think:
-        """Return a recorded decision as a body's muscle would tell of it."""
+        """Return a recorded decision in the form in which a body's muscle would send it."""
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
         if None in think.rewards[0]:
@@ -363,7 +363,7 @@ class BrainHost(AgentHost):
         return 0 if self._of_group is None else int(self._of_group[np.frombuffer(think.rows or b"", ROW_NUMBER)[0]])
 
     def join(self, request: Request, join: BrainJoin) -> Any:
-        """Take in a muscle; it gets the newest update, or the initial one."""
+        """Register a muscle; it receives the newest update, or the initial one."""
         brain = self._running()
         if not self._learn_every:
             self._learn_every = self._told_every(brain)
@@ -378,7 +378,7 @@ class BrainHost(AgentHost):
         return DEFERRED
 
     def _told_every(self, brain: Brain) -> int:
-        """Return how often the brain learns, 1 where others wait for each of its answers."""
+        """Return how often the brain learns; 1 where each of its replies is awaited."""
         every = brain.learn_every
         if type(every) is not int or every < 1:
             raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
@@ -387,15 +387,15 @@ class BrainHost(AgentHost):
         return every if alone and self._tables.alone and not continues(setup.plugin) else 1
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
-        """Let a muscle go."""
+        """Remove a muscle."""
         self._has.pop(self._seat_name(leave), None)
         self._has_filters.pop(self._seat_name(leave), None)
         return Done()
 
     def policy(self, request: Request, asked: PolicyAsked) -> Any:
-        """Give the newest update to a muscle that evaluates, or to one that plays by it, and to that a drawn one.
+        """Return the newest update to a muscle that evaluates or plays by it, or a drawn model.
 
-        What muscles in training have had is not changed.
+        It does not count as an update that a training muscle has.
         """
         self._running()
         drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
@@ -405,7 +405,7 @@ class BrainHost(AgentHost):
         return DEFERRED
 
     def _model(self) -> list[Any]:
-        """Return the newest update with its number, and what filters have published, as they travel."""
+        """Return the newest update with its number, and the published arrays of filters, in wire form."""
         blobs: list[bytes] = []
         update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
@@ -414,7 +414,7 @@ class BrainHost(AgentHost):
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _filtered(self, row: Row) -> Row:
-        """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
+        """Return the newest row of the memory as filters show it to the brain, and update the memory accordingly."""
         filters = self._filters
         if filters is None or self._rehearsed:
             return row
@@ -426,7 +426,7 @@ class BrainHost(AgentHost):
         return replace(row, data=data, objective=objective)
 
     def evaluate(self, request: Request, evaluate: BrainEvaluate) -> BrainEvaluated:
-        """Let the brain say what it makes of an evaluation."""
+        """Let the brain evaluate an evaluation's episodes."""
         brain = self._running()
         evaluation = Evaluation(evaluate.number, tuple(EpisodeSummary(**row) for row in evaluate.episodes))
         found = self._hooks.excused(None, "evaluate", brain.evaluate, evaluation)
@@ -434,7 +434,7 @@ class BrainHost(AgentHost):
         return replace(reply, excused=self._tolerated_errors.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
-        """Store model and policy, or copy the model of `source` where none is learned; say which files were written."""
+        """Store model and policy, or copy the model of `source` where none is learned; return the written files."""
         place, second = self.place, store.second
         if store.source is not None and store.models is not None:
             files = files_of(Path(place.read(store.source)))
@@ -465,7 +465,7 @@ class BrainHost(AgentHost):
 
     # -- thinking -----------------------------------------------------------------------------------------------------
     def think(self, request: Request, message: Think | UpdateAsked) -> Any:
-        """Take a row, or the wish for the newest update; answer when its round is complete."""
+        """Take a row, or the request for the newest update; reply when its round is complete."""
         if self._brain is None or self._late is not None:
             self._running()
         seat = (
@@ -505,7 +505,7 @@ class BrainHost(AgentHost):
     update = think  # the wish for the newest update
 
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
-        """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
+        """Think about the rows of a round; `last` is the request that completed it, whose errors the caller answers."""
         if self._setup.tables:
             place = last.head.position
             self._tables.at = [rows[0][1].round] if self._setup.workers > 1 or place is None else list(place[2:])
@@ -551,7 +551,7 @@ class BrainHost(AgentHost):
                 self._answer(request, message)
 
     def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
-        """Think about what many bodies have decided, worker after worker."""
+        """Think about the decisions of many bodies, worker by worker."""
         brain, filtered = self._running(), self._filters is not None and not self._rehearsed
         if self._sources and not self._rehearsed:
             rows = [(request, self._numbered(think)) for request, think in rows]
@@ -606,14 +606,14 @@ class BrainHost(AgentHost):
         brain.memory = self._memory
 
     def _fed(self, batch: Transitions) -> Transitions:
-        """Return decisions, which those tables keep that the agent feeds."""
+        """Insert decisions into the tables that the agent feeds, and return them."""
         if self._tables.feeds and not self._rehearsed:
             workers = [int(muscle.rpartition("/")[2]) for muscle in batch.muscle]
             self._tables.feed(batch, [-1 if self._sources else self._made_by.get(worker, 0) for worker in workers])
         return batch
 
     def _credit(self, thinks: Sequence[Think]) -> None:
-        """Give the brain what fell due to bodies after their ends."""
+        """Give the brain the late rewards of bodies."""
         credits_ = []
         for think in thinks:
             places = self._sources[think.source].tolist() if self._sources else range(len(self._bodies))
@@ -639,7 +639,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them, as filters show them; without those of tolerated errors."""
+        """Write rows into the memory and return them as filters show them, without rows of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []
@@ -660,7 +660,7 @@ class BrainHost(AgentHost):
         return replace(some, data=data, objectives=np.array(objectives, np.float64))
 
     def _numbered(self, think: Think) -> Think:
-        """Return what a muscle of one source tells with the numbers that its bodies have among those of the agent."""
+        """Return the message of a muscle of one source with the agent's numbers of its bodies."""
         places = self._sources[think.source] if think.source < len(self._sources) else np.zeros(0, np.int64)
         rows = np.frombuffer(think.rows or b"", ROW_NUMBER)
         if len(rows) and int(rows.max()) >= len(places):
@@ -670,7 +670,7 @@ class BrainHost(AgentHost):
     def _in_view(
         self, rows: Sequence[tuple[Request, Think]], chunks: Sequence[Transitions]
     ) -> tuple[list[tuple[Request, Think]], list[Transitions]]:
-        """Return what the muscles of each worker tell as if one had told it: in agent view."""
+        """Return the messages of each worker's muscles as one, in the agent's order of bodies."""
         told: list[tuple[Request, Think]] = []
         found: list[Transitions] = []
         for _, mine in groupby(zip(rows, chunks, strict=True), lambda pair: pair[0][1].worker):
@@ -687,7 +687,7 @@ class BrainHost(AgentHost):
         return told, found
 
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
-        """Write some rows of many into the memory of their group, which is the brain's now."""
+        """Write some rows into the memory of their group, which becomes the brain's."""
         memory = self._running().memory = self._memories[chunk.group]
         data: Any = chunk.data[part]
         applied = chunk.actions
@@ -716,7 +716,7 @@ class BrainHost(AgentHost):
         self._reply(request, message, self._signals.pop(message.worker, None))
 
     def _row(self, request: Request, think: Think) -> Row | None:
-        """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
+        """Write a row into the memory; None if a filter raised a tolerated error: the row does not count then."""
         # Recorded rows have rewards of their own.
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
@@ -759,7 +759,7 @@ class BrainHost(AgentHost):
         self._hear(hook, getattr(brain, hook), args, list(map(_WORKER, rows)))
 
     def _hear(self, hook: str, function: Callable[..., Any], args: tuple[Any, ...], workers: list[int]) -> None:
-        """Call a hook of the brain, and take what it returns, publishes, notes and signals."""
+        """Call a hook of the brain, and take its update, published arrays, statistics and signal."""
         brain = self._brain
         assert brain is not None
         try:
@@ -776,7 +776,7 @@ class BrainHost(AgentHost):
             self._signals |= dict.fromkeys(workers, self._hooks(hook, signal_of, *wish))
 
     def _take(self, result: Any) -> None:
-        """Keep what the hook that was called last returned as the newest update, unless it is none."""
+        """Keep the result of the newest hook as the newest update, unless it is none."""
         if not carries_update(result):
             return
         brain, hook = self._brain, self._hooks.hook

@@ -1,4 +1,4 @@
-"""Decisions: what a muscle's host knows of an open one, what an answer carries, and how it is held to declarations."""
+"""Decisions: the state of an open one, the contents of replies, and their checks against declarations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Notes:
         self._noted: dict[int, dict[str, float]] = {}
 
     def take(self, worker: int, brain: Brain) -> None:
-        """Keep for a worker the errors and numbers since the last call; of one key the newest number."""
+        """Keep for a worker the errors and statistics since the last call; of each key the newest number."""
         noted = brain.pop_statistics()
         if noted:
             self.due = True
@@ -49,7 +49,7 @@ class Notes:
         return found
 
     def left(self) -> list[dict[str, Any]] | None:
-        """Return the tolerated errors of which no worker was told, at the end of a phase; None if there are none."""
+        """Return the tolerated errors that no worker was told, at the end of a phase; None without any."""
         left = [excuse for excused in self._excused.values() for excuse in excused]
         self._excused = {}
         return left or None
@@ -62,7 +62,7 @@ class Notes:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `export` returned."""
+        """Restore what `export` returned."""
         self._excused = {worker: list(excused) for worker, excused in state["excused"]}
         self._noted = {worker: dict(noted) for worker, noted in state["noted"]}
         self.due = bool(self._excused or self._noted)
@@ -73,7 +73,7 @@ POLICY = "policy"  # the tag of the last update beside a model
 
 @dataclass(slots=True)
 class Decision:
-    """Hold a decision whose outcome is not known yet; `settled` once its objective is."""
+    """Hold an open decision; `settled` once its objective is known."""
 
     index: int
     readings: list[Any]
@@ -92,7 +92,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Seen:
-    """Readings as filters show them, as they travel too, and the actuators to be set."""
+    """Filtered readings, as values and in wire form, and the actuators to set."""
 
     values: list[Any]
     told: Field
@@ -100,7 +100,7 @@ class Seen:
 
 
 class Policy:
-    """Read the newest policy from the brain that is training, all else from the model that the phase began with."""
+    """Read the newest policy from the training brain, other tags from the model that the phase began with."""
 
     def __init__(self, newest: Callable[[], tuple[bool, Any]], files: Models | None) -> None:
         self._newest, self._files = newest, files
@@ -115,7 +115,7 @@ class Policy:
 
 
 def deserialized(thought: Thought, parts: Sequence[bytes]) -> Thought:
-    """Return an answer of a brain with its arrays."""
+    """Return the reply of a brain with its arrays."""
     if not thought.fresh and thought.filters is None:
         return thought
     update = deserialize(thought.update, parts, "update") if thought.fresh else None
@@ -123,7 +123,7 @@ def deserialized(thought: Thought, parts: Sequence[bytes]) -> Thought:
 
 
 def alike(own: Layout, applied: Layout) -> bool:
-    """Say whether proposals of an agent can stand in the table of setpoints: the same ids, and values of one form."""
+    """Return whether proposals of an agent fit the table of setpoints: the same ids, and values of the same form."""
     if own.ids != applied.ids:
         return False
     return all(
@@ -144,10 +144,10 @@ _ACT = "muscle.act"
 
 
 def heard(actors: Sequence[Actor], answers: Sequence[Acted], counts: Sequence[int] | None = None) -> list[Acted]:
-    """Return the answers of these muscles as our own hosts would have sent them.
+    """Return the replies of these muscles in the form of our own hosts.
 
-    Our hosts have checked what they send. What a program sends that cannot be taken is blamed on it, by CallFailed.
-    With bodies, `counts` says how many of each decide.
+    Our hosts check what they send. An invalid reply of a program raises CallFailed, which names it. With bodies,
+    `counts` are the numbers of bodies that decide.
     """
     expected = [None] * len(answers) if counts is None else counts
     return [
@@ -157,7 +157,7 @@ def heard(actors: Sequence[Actor], answers: Sequence[Acted], counts: Sequence[in
 
 
 def setpoints_of(actor: Actor, answer: Acted) -> Field:
-    """Return the setpoints of an answer, as blocks; CallFailed blames the muscle if there are none."""
+    """Return the setpoints of a reply as blocks; CallFailed names the muscle if there are none."""
     try:
         return actor.actuators.checked(answer.setpoints or [], "setpoints", finite=True)
     except RemoteProtocolError as error:
@@ -193,7 +193,7 @@ def _objective(found: list[Any] | None, several: bool) -> list[float | None] | N
 
 
 def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the wish of a brain, which its muscle hands on."""
+    """Return the signal that a brain requests, which its muscle passes on."""
     if found is None:
         return None
     if actor.setup.get("brain") is None:
@@ -214,7 +214,7 @@ def _excused(found: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
 
 
 def evaluated(found: Any) -> BrainEvaluated:
-    """Return what `evaluate` gave as it travels: finite numbers by name."""
+    """Return the result of `evaluate` in wire form: finite numbers by name."""
     result = found if isinstance(found, EvaluationResult) else EvaluationResult(found or {})
     if not isinstance(result.metrics, Mapping):
         raise AuthorError(f"metrics: expected a map name -> number, found {type(result.metrics).__name__}")
@@ -233,7 +233,7 @@ def evaluated(found: Any) -> BrainEvaluated:
 
 
 def signal_of(signal: Signal, reason: str) -> dict[str, Any]:
-    """Return a brain's wish as it travels; AuthorError if it may not wish for that."""
+    """Return a brain's requested signal in wire form; AuthorError if the brain may not request it."""
     if signal.effect.scope == "run":
         raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
     return {"signal": signal.name, "reason": reason}

@@ -36,12 +36,12 @@ class Part(NamedTuple):
 
 
 def shown_behind(groups: Sequence[Group], shown: Sequence[tuple[Any, Any]]) -> tuple[Group, ...]:
-    """Return groups of bodies with what is declared behind their filters."""
+    """Return groups of bodies with the declarations behind their filters."""
     return tuple(Group(*pair, group.bodies) for group, pair in zip(groups, shown, strict=True))
 
 
 class AgentHost(Host):
-    """Keep what an agent's part was set up with: declarations, memory, filters, snapshot."""
+    """Keep the set-up of an agent's process: declarations, memory, filters, snapshot."""
 
     _of_group: Any = None  # the group of each body, None where all are of one
     participant: Participant
@@ -59,7 +59,7 @@ class AgentHost(Host):
     ) -> tuple[list[SensorInformation], list[ActuatorInformation], dict[str, Any]]:
         """Begin a phase; return sensors, actuators and the attributes that muscles and brains have in common.
 
-        `given` is what the agent's filters and its objective are given, too.
+        `given` are attributes of the agent's filters and objective, too.
         """
         self.participant.begin_journal([(request, None)])  # what comes before is not needed
         self._setup, self._compaction = setup, None
@@ -92,7 +92,7 @@ class AgentHost(Host):
         return found
 
     def _groups(self, setup: Any) -> tuple[Group, ...]:
-        """Return what authors are told of the groups of bodies, and keep the group of each body."""
+        """Return the groups of bodies as authors see them, and keep the group of each body."""
         rows = [*setup.bodies, *(setup.dynamic or ())]
         of = [(setup.groups or {}).get(row[0], 0) for row in rows]
         self._of_group = None if len(self._parts) == 1 else np.array(of)
@@ -107,7 +107,7 @@ class AgentHost(Host):
         )
 
     def _check_groups(self, takes: bool) -> None:
-        """Refuse what takes one group of bodies where there are several."""
+        """Refuse a class that takes one group of bodies where there are several."""
         groups = self._setup.groups
         if groups and not takes:
             each = [[uid for uid in groups if groups[uid] == n] for n in range(len(self._parts))]
@@ -127,26 +127,26 @@ class AgentHost(Host):
         self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     # -- the journal --------------------------------------------------------------------------------------------------
-    def _stand(self) -> None:
-        """Restore a predecessor's snapshot, or compact the journal by one, where that is due."""
+    def _restore_or_compact(self) -> None:
+        """Restore a predecessor's snapshot, or compact the journal, where due."""
         if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
             self._snapshot = self._snapshot_of(
                 {tag_of(number): (one, ("given", "shown")) for number, one in enumerate(filters)}
             )
             self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
-        self._compaction.stand(self._take_state, self._go_on)
+        self._compaction.restore_or_compact(self._take_state, self._go_on)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
-        """Return what takes the author's objects, these filters among them."""
+        """Return the snapshot of the author's objects, these filters included."""
         raise NotImplementedError
 
     def _books(self) -> dict[str, Any]:
-        """Return what the host knows beside the author's objects."""
+        """Return the state of the host beside the author's objects."""
         raise NotImplementedError
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
-        """Know what a predecessor knew beside them."""
+        """Restore the state of a predecessor's host."""
         raise NotImplementedError
 
     def _take_state(self) -> State:

@@ -1,4 +1,4 @@
-"""Host of a muscle: completes decisions, asks the brain, proposes the next."""
+"""Host of a muscle: completes decisions, calls the brain, makes the next decisions."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class MuscleHost(AgentHost):
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
         self._muscle: Muscle | None = None
-        self._stands = False  # whether the last request left no decision open
+        self._quiescent = False  # whether the last request left no decision open
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self._stands = True
+        self._quiescent = True
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         self._uid = uid = f"{setup.agent}/{setup.worker}"
         where, given = f"{setup.agent} (worker {setup.worker})", {"uid": uid, "worker": setup.worker}
@@ -149,9 +149,9 @@ class MuscleHost(AgentHost):
         return MuscleReady(blocks=True, bodies=count, topics=self._topics.pop())
 
     def swap(self, request: Request, swap: Swap) -> Swapped:
-        """Decide by another model of the pool from now on, or by the current one."""
+        """Decide by another model of the pool from now on, or by the current model."""
         self._running()
-        self._stands = True
+        self._quiescent = True
         if self._setup.pool is None or self._acting is None:
             raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
         ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
@@ -165,7 +165,7 @@ class MuscleHost(AgentHost):
         return Swapped(self._version)
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any]) -> None:
-        """Make what acts for many bodies, one object for all of them or one for each."""
+        """Make the muscles of many bodies, one object for all of them or one for each."""
         setup, arrays = self._setup, takes_arrays(type(muscle))
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
@@ -228,7 +228,7 @@ class MuscleHost(AgentHost):
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
     def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
-        """Make the filters of the bodies of a group; return them, and what is declared behind them."""
+        """Make the filters of the bodies of a group; return them, and the declarations behind them."""
         setup, part, stacks, shown = self._setup, self._parts[number], [], []
         whole = all(self._loader.load("filter", str(plugin["name"])).batched for plugin in setup.filters)
         for i, row in enumerate(rows[:1] if whole else rows):
@@ -245,9 +245,9 @@ class MuscleHost(AgentHost):
         return ArrayFilters(stacks[0], names, outer) if whole else BodyFilters(stacks, names, outer), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
-        """Make what a body of a group has of its own that was spawned; the body that had its row before is gone.
+        """Make the objects of a spawned body of a group; the former body of its row is gone.
 
-        `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
+        `given` are the attributes of muscles, None where one muscle and objective serve all bodies.
         """
         acting, part, setup, hooks = self._actings[number], self._parts[number], self._setup, self._hooks
         sensors, actuators = self._shown[number]
@@ -287,7 +287,7 @@ class MuscleHost(AgentHost):
         return [self._muscle] if self._acting is None else [one for one in self._acting.muscles if one is not None]
 
     def _prepare(self, muscle: Muscle) -> None:
-        """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
+        """Let the muscle load the stored policy; errors name the model's folder."""
         try:
             if self._filters is not None:
                 self._prepare_filters(self._filters)
@@ -303,7 +303,7 @@ class MuscleHost(AgentHost):
         muscle = self._running()
         if self._kept:  # of an episode that was given up
             self._send_kept(None)
-        self._stands = True
+        self._quiescent = True
         self._topics.hear(reset.topics)
         self._begin_episode(reset.episode)
         if reset.prepare:
@@ -332,12 +332,12 @@ class MuscleHost(AgentHost):
         return Done()
 
     def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
-        """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
+        """Return the source of `Muscle.load`: the files that the phase began with; in an evaluation the brain, too."""
         files = None if setup.models is None else Models(self.place.read(setup.models))
         return files if setup.policy is None else Policy(self._policy, files)
 
     def _policy(self) -> tuple[bool, Any]:
-        """Ask the brain for its newest update; says whether there is one."""
+        """Ask the brain for its newest update; return whether there is one, and the update."""
         thought = self._newest_of_brain()
         return thought.fresh, thought.update
 
@@ -348,10 +348,10 @@ class MuscleHost(AgentHost):
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
-        """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
-        if self._stands and self._muscle is not None:
-            self._stands = False
-            self._stand()
+        """Compact the journal behind a set-up, reset or act of bodies, where due; called between two requests."""
+        if self._quiescent and self._muscle is not None:
+            self._quiescent = False
+            self._restore_or_compact()
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
@@ -365,7 +365,7 @@ class MuscleHost(AgentHost):
         return Snapshot(parts, self._memory, spaces, given=self._topics.parts())
 
     def _books(self) -> dict[str, Any]:
-        """Return what this host knows that has been set up; nothing is decided and open."""
+        """Return the state of this host, which has no open decision."""
         due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters, self._due.version]
         return {
             "rewards": self._reward_ids,
@@ -403,14 +403,14 @@ class MuscleHost(AgentHost):
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters | GroupFilters) -> None:
-        """Give filters the newest arrays of the brain that trains, else those of the model."""
+        """Hand filters the newest arrays of the training brain, else those of the model."""
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
             filters.received_from(Models(self.place.read(self._setup.models)))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
-        """Give filters what their other halves published."""
+        """Hand filters the arrays that their other halves published."""
         found = self._published(published)
         if self._acting is not None:
             self._acting.receive(found)
@@ -420,7 +420,7 @@ class MuscleHost(AgentHost):
             self._filters.receive(number, arrays)
 
     def _published(self, published: dict[str, Any] | None) -> dict[int, Any]:
-        """Return what was published by the number of the filter; RemoteProtocolError if there is none of it."""
+        """Return published arrays by the number of the filter; RemoteProtocolError for an unknown filter."""
         for number in published or ():
             count = len(self._setup.filters or ()) * len(self._parts)
             if not (number.isdecimal() and int(number) < count):
@@ -445,7 +445,7 @@ class MuscleHost(AgentHost):
 
     # -- a decision ---------------------------------------------------------------------------------------------------
     def act(self, request: Request, act: Act) -> Acted:
-        """Complete the decision before, let the brain think, make the next decision."""
+        """Complete the previous decision, let the brain think, make the next decision."""
         muscle = self._muscle
         if muscle is None:
             raise NotSetUp("expected muscle.setup first")
@@ -513,7 +513,7 @@ class MuscleHost(AgentHost):
 
     def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
-        self._stands = True
+        self._quiescent = True
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         objectives, think = acting.complete(act)
@@ -560,7 +560,7 @@ class MuscleHost(AgentHost):
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
-        """Return what the brain noted, once there is a completed decision to whose row it can be added."""
+        """Return the brain's statistics, once there is a completed decision whose row takes them."""
         if thought is not None:
             self._learned |= thought.statistics or {}
         if completed is None or completed.rewards is None:
@@ -569,14 +569,14 @@ class MuscleHost(AgentHost):
         return learned or None
 
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
-        """Return the errors that were tolerated here and in the brain since the last answer."""
+        """Return the errors that were tolerated here and in the brain since the last reply."""
         theirs = None if thought is None else thought.excused
         if not theirs and not self._tolerated_errors.due:
             return None
         return [*(theirs or ()), *(self._tolerated_errors.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
-        """Tell the brain that this round has no row of ours, so that it thinks about the others'; keep what is new."""
+        """Tell the brain that this round has no row of this muscle; keep a new update."""
         if self._setup.brain is None:
             return Acted()
         thought = self._ask_newest(act, position)
@@ -585,13 +585,13 @@ class MuscleHost(AgentHost):
         return Acted(signal=thought.signal, excused=self._excused(thought))
 
     def _take_in(self, thought: Thought) -> None:
-        """Keep what an answer of the brain brings until the next decision."""
+        """Keep update and statistics of a reply of the brain until the next decision."""
         if thought.fresh:
             self._due = thought
         self._learned |= thought.statistics or {}
 
     def _force(self, decision: Decision, forced: Field) -> None:
-        """Take what an environment has put in the place of a decision for what was set; raises as `Acting`."""
+        """Replace the setpoints of a decision by those that an environment applied; raises like `Acting`."""
         if decision.proposed is not None:
             if not alike(self._own_layout, self._actuator_layout) or decision.proposed != decision.told_setpoints:
                 raise DocumentError(UNKNOWN.format(self._setup.agent))
@@ -688,7 +688,7 @@ class MuscleHost(AgentHost):
         return thought
 
     def _keep(self, think: Think) -> bool:
-        """Keep a completed decision of which the brain learns nothing yet; False if it is to be sent now."""
+        """Keep a completed decision that need not be sent yet; False if it must be sent now."""
         kept, fields = self._kept, (think.readings, think.applied, think.rewards)
         blocks = all(map(is_blocks, fields))
         if len(kept) + 1 >= min(self._together, _KEPT_MAX) or not blocks or self._filters is not None:
@@ -700,19 +700,19 @@ class MuscleHost(AgentHost):
         return True
 
     def _with_kept(self, think: Think) -> Think:
-        """Return a message about a decision with all that were kept before it, which are kept no longer."""
+        """Return a message with the kept decisions before it, and keep none."""
         kept, self._kept, self._kept_bytes = self._kept, [], 0
         if not kept:
             return think
         return replace(think, before=joined(kept), reward_ids=think.reward_ids or kept[0].reward_ids)
 
     def _send_kept(self, position: Position | None) -> None:
-        """Give the brain the decisions that were kept although more could be."""
+        """Send the kept decisions at once."""
         think = self._kept.pop()
         self._take_in(self._ask("brain.think", self._with_kept(think), position))
 
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
-        """Let the decision that follows be made on what new arrays show, if there are any."""
+        """Go back to the filters' state before the readings if new arrays were published."""
         if thought.filters:
             if kept is not None:  # else no filter takes them, and what was seen stays
                 filters.go_back(kept)
@@ -746,7 +746,7 @@ class MuscleHost(AgentHost):
                 self._hooks.excused(None, "update", one.update, thought.update)
 
     def _same_again(self, readings: list[Any], told: Field) -> Decision:
-        """Return the decision to go on as before: what the code of an author raised is tolerated."""
+        """Return a decision that repeats the last setpoints after a tolerated error."""
         layout = self._actuator_layout
         values, setpoints = self._applied or (self._noops, layout.field([self._noops]))
         if self._rules is not None:
@@ -857,7 +857,7 @@ class MuscleHost(AgentHost):
         )
 
     def _read(self, result: Any) -> _Read:
-        """Return what is known of a proposal of `propose_actions`."""
+        """Return setpoints and data of a proposal of `propose_actions`."""
         layout = self._own_layout
         values, data = read_proposal(result, layout.ids)
         for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
@@ -868,12 +868,12 @@ class MuscleHost(AgentHost):
         return finite(layout, values), data
 
     def _read_batch(self, result: Any) -> _Read:
-        """Return what is known of a proposal of `propose_batch`."""
+        """Return setpoints and data of a proposal of `propose_batch`."""
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
         return finite(self._own_layout, rows[0]), data[0]
 
     def _plain(self, result: Any) -> list[Any] | None:
-        """Return the setpoints of an array of contained numbers; None for all else."""
+        """Return the setpoints of an array of contained numbers; None for anything else."""
         if type(result) is not np.ndarray or result.shape != self._plain_shape:
             return None
         row: list[Any] = result.tolist()[0]

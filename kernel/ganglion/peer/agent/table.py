@@ -1,4 +1,4 @@
-"""Table: the host of one, which answers in the document's order; and what brains have of theirs."""
+"""Table: its host, which answers in document order; and the brains' side of tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_EVERY = 16  # requests: between two checks whether the journal is to be co
 
 @dataclass(slots=True)
 class _Wish:
-    """What a brain has asked for, and since when it waits."""
+    """A request of a brain, and since when it waits."""
 
     request: Request
     agent: str
@@ -38,10 +38,10 @@ class _Wish:
 class TableHost(Host):
     """Host one table per phase.
 
-    With `sync: async` everything is done as it comes; what the table does not allow yet waits, in order of arrival. In
-    lockstep no other agent could end such a wait: it is refused. Where several agents use the table in lockstep, what
-    they write waits for the end of their round, and is done in the order of agents, not of arrival.
-    All of a round has been answered before an agent asks in the next one, since agents act together.
+    With `sync: async` requests are carried out as they arrive; requests that the table does not allow yet wait in order
+    of arrival. In lockstep no other agent could end such a wait: the request is refused. Where several agents use the
+    table in lockstep, their writes wait for the end of the round, and are carried out in document order of the agents.
+    All requests of a round are answered before an agent sends one of the next round, since agents act together.
     """
 
     kind = "table"
@@ -94,7 +94,7 @@ class TableHost(Host):
 
     # -- what is asked ------------------------------------------------------------------------------------------------
     def ask(self, request: Request, asked: TableAsk) -> Any:
-        """Do what was asked for, now or later, or refuse it."""
+        """Carry out a request, now or later, or refuse it."""
         setup = self._setup
         if self._pool is None:
             raise RemoteProtocolError("expected table.setup first")
@@ -118,7 +118,7 @@ class TableHost(Host):
         return DEFERRED
 
     def _enter(self, at: list[int]) -> None:
-        """Let what was written in the round before be there."""
+        """Carry out the writes of the round before."""
         if at < self._at:
             text = f"expected nothing before {self._at}, found {at}"
             raise RemoteProtocolError(f"table {self._setup.uid}: {text}")
@@ -160,7 +160,7 @@ class TableHost(Host):
             self._hooks(what, self._pool.note, agent, what, given)
 
     def _try_again(self) -> None:
-        """Do what waits and can be done now: on each side in order of arrival."""
+        """Carry out waiting requests that are allowed now, readers and writers each in order of arrival."""
         moved = bool(self._waiting)
         while moved:
             moved, closed = False, set[bool]()
@@ -176,7 +176,7 @@ class TableHost(Host):
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def _refusal(self, wish: _Wish, why: str, cause: str) -> str:
-        """Return why something is not done: the table, the reason, the cause, and the last writer."""
+        """Return why a request is refused: the table, the reason, the cause, and the last writer."""
         writer = "no agent has inserted"
         if self._writer:
             agent, count, at_s = self._writer
@@ -189,7 +189,7 @@ class TableHost(Host):
         return told or "no agent has changed that"
 
     def gone(self, gone: PeerGone) -> None:
-        """Record that a writer is lost; if it does not come back, waits for it fail."""
+        """Note that a writer is lost; waits for a writer that is lost for good fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return
         self._gone[gone.peer] = gone.reason
@@ -206,7 +206,7 @@ class TableHost(Host):
             self.participant.fail(wish.request, failure_of(error))
 
     def tick(self) -> None:
-        """Give up what has waited too long, tell what is shown, and compact the journal where that is due."""
+        """Refuse requests that waited too long, publish the state, and compact the journal where due."""
         if self._pool is None:
             return
         now_s, span_s = self.participant.clock(), self._setup.span_s
@@ -222,10 +222,10 @@ class TableHost(Host):
             self._live = not self.participant.playing
             if self._compaction is None:
                 self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
-            self._compaction.stand(self._take_state, self._go_on)
+            self._compaction.restore_or_compact(self._take_state, self._go_on)
 
     def _tell(self, now_s: float) -> None:
-        """Tell what `ganglion ps` shows: at once that an agent waits or does no longer, all else once a second."""
+        """Publish the state for `ganglion ps`: the begin and end of a wait at once, other changes once a second."""
         assert self._pool is not None
         waits, (told, since_s) = bool(self._waiting), self._told
         if waits != told or now_s - since_s >= TABLE_REPORT_S:
@@ -246,12 +246,12 @@ class TableHost(Host):
 
 
 class Tables:
-    """The tables of one agent: its brain asks some, what it learns from goes into some.
+    """The tables of one agent: its brain asks some, and feeds some with its decisions.
 
     Attributes:
-        faces: Uid -> what the brain has of a table that serves it.
-        at: When in the phase it is that the brain is called; None where no decision is thought about.
-        feeds: Whether there are tables that want its decisions.
+        faces: Uid -> the brain's object for a table that serves it.
+        at: The position of the brain's present call in the phase; None outside of calls about decisions.
+        feeds: Whether there are tables that it feeds.
         alone: Whether no other agent uses any of these tables.
     """
 
@@ -272,13 +272,13 @@ class Tables:
         self.feeds, self.alone = bool(self._fed), not any(row["shared"] for row in rows)
 
     def feed(self, batch: Transitions, versions: Sequence[int]) -> None:
-        """Have decisions kept that the brain is about to learn from; `settle` waits for it."""
+        """Send decisions to the tables that the agent feeds; `settle` waits for the replies."""
         self.settle()
         given = columns(batch, versions)
         self._open += [self._send(row, INSERT, given) for row in self._fed]
 
     def settle(self) -> None:
-        """Wait until all has been kept; raise for what was not."""
+        """Wait until all decisions are inserted; raises the error of one that was not."""
         asked, self._open = self._open, []
         if asked:
             self._participant.gather(asked)

@@ -24,7 +24,7 @@ FILTERED = ("proposed", "observations", "next_observations")
 
 @dataclass(slots=True)
 class Row:
-    """One completed decision: values as they travel, in declared order, but for `data`."""
+    """One completed decision: values in wire form, in declared order, except `data`."""
 
     muscle: str
     worker: int
@@ -48,7 +48,7 @@ class RowWriter:
         self._layouts = sensors, actuators, applied, rewards
 
     def __call__(self, row: Row, think: Think) -> None:
-        """Write a row, as its muscle sent it."""
+        """Write a row as its muscle sent it."""
         sensors, actuators, behind, reward = self._layouts
         try:  # the usual case: a block of numbers each
             readings, after = (list(sensors.unpack(*row.readings)), list(sensors.unpack(*row.next_readings)))
@@ -78,7 +78,7 @@ class RowWriter:
 
 
 def joined(thinks: Sequence[Think]) -> list[list[Any]]:
-    """Return decisions in blocks as they travel before a later one, see `Think`."""
+    """Return decisions in blocks, as a later decision carries them; see `Think`."""
     readings, applied, rewards = (
         [b"".join(blocks) for blocks in zip(*fields, strict=True)]
         for fields in ([t.readings for t in thinks], [t.applied for t in thinks], [t.rewards for t in thinks])
@@ -88,10 +88,10 @@ def joined(thinks: Sequence[Think]) -> list[list[Any]]:
 
 
 def parted(think: Think) -> list[Think]:
-    """Return a decision behind those that came before it, each as if it had been sent.
+    """Return the decisions of a message, the carried ones first, each as if it had been sent alone.
 
     Raises:
-        RemoteProtocolError: What came before are no decisions.
+        RemoteProtocolError: The carried ones are no decisions.
     """
     if think.before is None:
         return [think]
@@ -136,7 +136,7 @@ class Stack:
         self._mask_columns = Masks(sensors, actuators).columns
 
     def declare(self, rewards: Layout) -> None:
-        """Take the layout of the rewards, which may be known only now."""
+        """Take the layout of the rewards, which may be known late."""
         self._rewards = rewards
 
     def __call__(self, rows: Sequence[Row]) -> Transitions:
@@ -215,7 +215,7 @@ def _ticks(think: Think, count: int) -> Array | None:
 
 
 def matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
-    """Return blocks of many bodies as one matrix; RemoteProtocolError says which do not fit."""
+    """Return blocks of many bodies as one matrix; RemoteProtocolError names the blocks that do not fit."""
     if not layout.fits(field, count):
         layout.bodies(field, f"think.{what}", count)  # says what is wrong
         raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
@@ -230,12 +230,12 @@ def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
 def by_groups(
     think: Think, sensors: Groups, actuators: Groups, rewards: Groups, shown: Groups, moved: Groups
 ) -> list[Think | None]:
-    """Return the decisions of each group as if they had come alone; None of a group without any.
+    """Return the decisions of each group as if they had been sent alone; None for a group without decisions.
 
     `shown` and `moved` are sensors and actuators behind filters.
 
     Raises:
-        RemoteProtocolError: Fields do not have what rows of these groups need.
+        RemoteProtocolError: Fields do not fit the rows of these groups.
     """
     assert sensors.of is not None
     places = np.frombuffer(think.rows or b"", ROW_NUMBER)

@@ -1,4 +1,4 @@
-"""Bodies: the bodies of one environment in its process: which act, and their setpoints, readings and rewards."""
+"""Bodies: the bodies of one environment in its process, their setpoints, readings and rewards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST = 2**62
 
 
 class Stepped(NamedTuple):
-    """A step of some bodies: readings, rewards, flags; time and own flags, wants, group rewards, what was applied."""
+    """A step of some bodies: readings, rewards, flags; time and own flags, wants, group rewards, applied setpoints."""
 
     readings: Field
     earned: Field
@@ -57,8 +57,8 @@ class JudgedBodies:
     """Rewards and transformers of the document: one object for each body, or one that is batched for all.
 
     Attributes:
-        shown: The layout of one body's readings behind transformers, once any were shown.
-        generators: Those of all objects, by their names.
+        shown: The layout of one body's transformed readings, once there are any.
+        generators: The generators of all objects, by name.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class JudgedBodies:
             self.generators |= {f"{kind} {name}": generator for kind, generator in one.generators.items()}
 
     def declare(self, sensors: Layout, rewards: Layout) -> Layout:
-        """Take what the environment declares for one body; return the rewards that all bodies get.
+        """Take the declarations of one body; return the rewards of all bodies.
 
         Raises:
-            AuthorError: Those of two bodies would not be alike, or an error is to be tolerated whose place the
-                environment's own rewards cannot take, since they are others.
+            AuthorError: The rewards of two bodies differ, or errors of the document's reward are tolerated although the
+                environment's own rewards, which would replace it, differ.
         """
         self._sensors, self._rewards, self.shown = sensors, rewards, sensors
         self._templates: list[Template[Any]] = [
@@ -119,7 +119,7 @@ class JudgedBodies:
         self._bodies[row], self._names[row] = body, f"{body[0]}/{body[1]}"
 
     def begin(self, rows: Array, field: Field) -> Field:
-        """Begin episodes of these bodies; return their first readings as transformers show them."""
+        """Begin episodes of these bodies; return their transformed first readings."""
         whole, count = self.whole, len(rows)
         for judge in {id(one): one for one in (whole, *(self.each[row] for row in rows.tolist()))}.values():
             for part in (judge.reward, judge.transformer):
@@ -154,7 +154,7 @@ class JudgedBodies:
         return found
 
     def finish(self, rows: Array, made: Stepped) -> Stepped:
-        """Return a step as it is to be seen."""
+        """Return a step with the document's rewards and transformed readings."""
         count, together = len(rows), self._together[rows]
         flags = [made.flags & bit != 0 for bit in (TERMINATED, TRUNCATED)]
         readings, left, paid = made.readings, made.world_state, self.paid.zeros(count)
@@ -174,7 +174,7 @@ class JudgedBodies:
         return made._replace(readings=readings, earned=earned, world_state=left)
 
     def _paid_together(self, rows: Array, made: Stepped, flags: Sequence[Array]) -> Field:
-        """Return what the one reward of all bodies pays, or what the environment does where an error was excused."""
+        """Return the rewards of the one reward object of all bodies, or the environment's after a tolerated error."""
         count, names, reward = len(rows), _Names(self._names, rows), self.whole.reward
         assert reward is not None
         arrays = self._sensors.arrays(made.readings, count), self._rewards.arrays(made.earned, count)
@@ -187,7 +187,7 @@ class JudgedBodies:
         return self.whole.paying.excused(made.earned, "rewards_batch", pay)  # type: ignore[no-any-return]
 
     def _transformed(self, rows: Array, batch: StepBatch, readings: Field, earned: Field) -> tuple[Field, Field]:
-        """Return readings and rewards as the one transformer of all bodies shows them, or as they are."""
+        """Return readings and rewards transformed by the one transformer of all bodies, if there is one."""
         names, transformer = _Names(self._names, rows), self.whole.transformer
         assert transformer is not None
         transformer.rows = rows
@@ -205,7 +205,7 @@ class JudgedBodies:
         return self.whole.showing.excused((readings, earned), "transform_batch", show)  # type: ignore[no-any-return]
 
     def _finish_each(self, rows: Array, made: Stepped, flags: Sequence[Array], paid: list[Array]) -> tuple[Field, Any]:
-        """Have the objects of bodies judge and show them one by one; return readings and what is left of the world."""
+        """Call the reward and transformer of each body; return readings, and the state of the world for the store."""
         count, left = len(rows), {}
         values = self._sensors.bodies(made.readings, "readings", count)
         own = self._rewards.bodies(made.earned, "rewards", count)
@@ -259,11 +259,11 @@ def _is_batched(loader: Loader, kind: str, plugin: Mapping[str, Any]) -> bool:
 
 
 class Bodies:
-    """Keep the bodies of an environment, and ask its author's object for all of them at once.
+    """Keep the bodies of an environment, and call its author's object for all of them at once.
 
-    An object that is `batched` answers by arrays; any other by informations that name their body. With `each` bodies
-    begin episodes of their own within the step in which they ended. Behind the rows of the document's bodies stand
-    those of bodies that the object may spawn, free until it does.
+    An object that is `batched` returns arrays; any other returns informations that name their body. With `each` bodies
+    begin episodes of their own within the step in which they ended. The rows of the document's bodies are followed by
+    those of bodies that the object may spawn, which are free until then.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Bodies:
         self._limit(start.each or {})
 
     def _limit(self, each: Mapping[str, Any]) -> None:
-        """Take the budgets of bodies with `each`, and how far they are."""
+        """Take the budgets of bodies with `each`, and their progress."""
         self._cap, self._budget_steps = (each.get(key) or _MOST for key in ("max_steps", "budget_steps"))
         self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), len(self._rows))
         for name in ("made", "episodes"):
@@ -300,7 +300,7 @@ class Bodies:
                 getattr(self, name)[:] = each[name]
 
     def declare(self, sensors: Layout, actuators: Layout, rewards: Layout | None) -> None:
-        """Take what the environment declared for one body."""
+        """Take the declarations of one body."""
         if rewards is None:
             raise AuthorError("with bodies an environment declares its rewards at the start: rewards_available")
         self._sensors, self._actuators, self._rewards = sensors, actuators, rewards
@@ -309,7 +309,7 @@ class Bodies:
             self.paid = self._judged.declare(sensors, rewards)
 
     def one_of(self, what: str, informations: Any) -> Any:
-        """Return the declarations of one body out of those of all; those of all bodies must be alike."""
+        """Return the declarations of one body out of those of all bodies, which must be equal."""
         if not isinstance(informations, list | tuple) or all(getattr(it, "body", None) is None for it in informations):
             return informations
         groups = self._by_body(what, informations)
@@ -332,7 +332,7 @@ class Bodies:
         return self._begin_batch(self._static, self._seeds(self._static))
 
     def _clear(self, stream: bytes) -> None:
-        """Begin an episode of this stream of the environment; bodies that were spawned are gone."""
+        """Begin an episode of this stream of the environment; spawned bodies are gone."""
         self._stream = stream
         if self._spare:
             self._lives[:] = False
@@ -341,7 +341,7 @@ class Bodies:
             self._environment.bodies = self._document
 
     def begin_again(self, reset: EnvironmentReset, baseline: EnvironmentBaseline) -> Field:
-        """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
+        """Return the first readings of all bodies after a reset; with `each` zeros for bodies whose budget is spent."""
         if self._each is None:
             return self.begin(reset.stream, baseline)
         self._clear(reset.stream)
@@ -363,7 +363,7 @@ class Bodies:
         return rows[(self.episodes[rows] < self._budget_episodes[rows]) & (self.made[rows] < self._budget_steps)]
 
     def _seeds(self, rows: Array) -> list[int]:
-        """Return a seed for each body that begins: of its own episode, or of its part in that of the environment."""
+        """Return a seed for each body that begins: of its own episode, or of its part in the environment's episode."""
         paths: list[tuple[str | int, ...]] = [("body", *self._rows[row]) for row in rows.tolist()]
         if self._each is not None:
             paths = [(*path, "episode", n) for path, n in zip(paths, self.episodes[rows].tolist(), strict=True)]
@@ -376,7 +376,7 @@ class Bodies:
         return self._first(rows, field)
 
     def _first(self, rows: Array, field: Field) -> Field:
-        """Return first readings as a transformer shows them, if it wants to see them."""
+        """Return first readings, transformed where the transformer takes them."""
         if self._judged is None:
             return field
         found = self._judged.begin(rows, field)
@@ -385,7 +385,7 @@ class Bodies:
 
     # -- a step -------------------------------------------------------------------------------------------------------
     def rows_of(self, update: EnvironmentUpdate) -> Array:
-        """Return the rows that take part; RemoteProtocolError if they are none of these."""
+        """Return the rows that take part; RemoteProtocolError for unknown rows."""
         if update.rows is None:
             return self._all
         rows = np.frombuffer(update.rows, ROW_NUMBER).astype(np.int64)
@@ -397,7 +397,7 @@ class Bodies:
         return rows
 
     def step(self, rows: Array, setpoints: Field) -> Stepped:
-        """Have the author's object make a step; return readings, rewards, flags, time and its own flags."""
+        """Let the author's object step; return readings, rewards, flags, time and its own flags."""
         if not self._actuators.fits(setpoints, len(rows)):
             text = f"update.setpoints: expected blocks of {len(rows)} bodies"
             raise RemoteProtocolError(f"{text}, found {[len(one) for one in setpoints]} bytes")
@@ -428,7 +428,7 @@ class Bodies:
         return made._replace(applied=applied, policies=[list(one) for one in batch.policies or ()] or None)
 
     def _shared(self, given: Any) -> dict[str, float]:
-        """Return what groups get as it travels."""
+        """Return the rewards of groups in wire form."""
         if not isinstance(given, Mapping):
             raise AuthorError(f"group_rewards: expected a map from groups to numbers, found {given!r:.80}")
         found: dict[str, float] = {}
@@ -443,7 +443,7 @@ class Bodies:
         return found
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
-        """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""
+        """Return the flags of bodies, retired ones included, and of the environment; note spawned bodies."""
         self._retired, self._coming = rows[:0], given.spawned or ()
         if given.retired:
             hook = "update_batch" if self._environment.batched else "update"
@@ -483,7 +483,7 @@ class Bodies:
         return np.where(over, np.uint8(TRUNCATED), flags) if 1 in over.tobytes() else flags
 
     def renew(self, rows: Array, flags: Array) -> tuple[bytes | None, Field | None]:
-        """Begin the episodes of bodies anew that have ended, with `each`; those whose budget is spent stay."""
+        """Begin the next episodes of ended bodies, with `each`, except bodies whose budget is spent."""
         if flags.tobytes().count(0) == len(flags):
             return None, None
         ended = rows[flags != 0]
@@ -509,7 +509,7 @@ class Bodies:
 
     # -- bodies that are spawned --------------------------------------------------------------------------------------
     def spawn(self) -> tuple[list[list[int]] | None, Field | None]:
-        """Give rows to the bodies that come with this step; return rows and numbers, and their first readings."""
+        """Give rows to the bodies that are spawned in this step; return rows, numbers and first readings."""
         coming, self._coming = self._coming, ()
         if not len(coming):
             return None, None
@@ -526,7 +526,7 @@ class Bodies:
         return [[row, body[1]] for row, body in zip(rows.tolist(), bodies, strict=True)], readings
 
     def _settle(self, body: Any) -> int:
-        """Return the row that a body gets: of the free ones of its agent that which was given away first."""
+        """Return the row of a spawned body: the free row of its agent that was freed first."""
         where = self._where(body)
         mine = [row for row, spare in enumerate(self._spare, self.count) if spare.agent == body[0]]
         if not mine:
@@ -563,14 +563,14 @@ class Bodies:
             self._judged.rename(row, self._rows[row])
 
     def _where(self, body: Any) -> str:
-        """Return how a body is named in errors; AuthorError if it is none."""
+        """Return the name of a body in errors; AuthorError if there is no such body."""
         if not (isinstance(body, tuple) and len(body) == 2 and isinstance(body[0], str)):
             raise AuthorError(f"expected a body as (agent, b), found {body!r:.60}")
         return f"{body[0]}/{self._start.uid}/{body[1]}"
 
     # -- objects ------------------------------------------------------------------------------------------------------
     def hold(self, template: Template[Any], setpoints: Field, rows: Array) -> list[Any]:
-        """Return what bodies are given as informations that name their body."""
+        """Return the setpoints of bodies as informations that name their body."""
         found: list[Any] = []
         for row, values in zip(
             rows.tolist(), self._actuators.bodies(setpoints, "update.setpoints", len(rows)), strict=True
@@ -640,7 +640,7 @@ class Bodies:
         return flags_of(each[0], each[1], names)
 
     def _wants(self, wants: Any, rows: Array) -> bytes:
-        """Return which bodies decide before the next step as it travels."""
+        """Return in wire form which bodies decide before the next step."""
         if not isinstance(wants, Mapping) or not {*map(type, wants.values())} <= {bool, np.bool_}:
             raise AuthorError(f"wants: expected a map from (agent, b) to booleans, found {wants!r:.80}")
         self._check_known("wants", wants)
@@ -659,7 +659,7 @@ class Bodies:
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def state(self) -> list[Any]:
-        """Return what a successor needs."""
+        """Return the state that a successor needs."""
         counts = [self.steps.copy(), self.made.copy(), self.episodes.copy()]
         if not self._spare:
             return counts
@@ -667,7 +667,7 @@ class Bodies:
         return [*counts, self._lives.copy(), numbers, dict(self._used), self._stream, len(self._environment.bodies)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         self.steps, self.made, self.episodes = (np.array(one) for one in state[:3])
         if not self._spare:
             return
@@ -682,7 +682,7 @@ class Bodies:
 
 
 class _Names(Sequence[str]):
-    """Name the bodies of rows when a name is asked for."""
+    """Return the names of bodies by row, made when they are read."""
 
     __slots__ = ("_names", "_rows")
 

@@ -1,4 +1,4 @@
-"""Contract: what environments declare and answer, and what a document makes of it, held to its form."""
+"""Contract: declarations and replies of environments, checked; rewards and transformers of the document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS: dict[str, type[Information]] = {
 
 
 def listed(what: str, given: Any) -> Sequence[Any]:
-    """Return informations (`what` is sensor, actuator or reward); AuthorError says what stands in their place."""
+    """Return informations (`what` is sensor, actuator or reward); AuthorError names any other value."""
     kind = _KINDS[what]
     if not isinstance(given, list | tuple):
         raise AuthorError(f"{what}s: expected a list of {kind.__name__}, found {given!r:.80}")
@@ -41,7 +41,7 @@ def listed(what: str, given: Any) -> Sequence[Any]:
 
 
 def layout_of(what: str, given: Any) -> Layout:
-    """Return the layout of a declaration; AuthorError names what is declared twice, or an actuator without a no-op."""
+    """Return the layout of a declaration; AuthorError names an id declared twice, or an actuator without a no-op."""
     informations = listed(what, given)
     if len(informations) > IDS_PER_ENVIRONMENT:
         raise AuthorError(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
@@ -65,7 +65,7 @@ def _check_noops(layout: Layout, informations: Sequence[Information]) -> None:
 
 
 def difference(before: Sequence[tuple[str, Any]], now: Sequence[tuple[str, Any]]) -> str | None:
-    """Return in words how declarations, as ids with spaces, differ from those before; None if they do not."""
+    """Return in words how declarations, as ids with spaces, differ from earlier ones; None if they are equal."""
     if list(before) == list(now):
         return None
     old, new = dict(before), dict(now)
@@ -83,10 +83,10 @@ def difference(before: Sequence[tuple[str, Any]], now: Sequence[tuple[str, Any]]
 
 
 def field_set(what: str, layout: Layout, informations: Any) -> Field:
-    """Return what informations of one body, in any order, were set to, as it travels.
+    """Return the values of one body's informations, in any order, in wire form.
 
     Raises:
-        AuthorError: One is strange, missing, doubled or without a value, or a reward is infinite; it names the id.
+        AuthorError: An id is unknown, missing, doubled or without a value, or a reward is infinite; it names the id.
         SpaceError: The declared space does not contain the value, whatever space its author gave it.
     """
     numbers = layout.values_set(informations)
@@ -105,7 +105,7 @@ def field_set(what: str, layout: Layout, informations: Any) -> Field:
 
 
 def values_of(what: str, layout: Layout, informations: Any) -> list[Any]:
-    """Return the values of informations in the order of a layout; raises as `field_set`."""
+    """Return the values of informations in the order of a layout; raises like `field_set`."""
     try:
         same = tuple([i.uid for i in informations]) == layout.ids
     except (AttributeError, TypeError):
@@ -134,7 +134,7 @@ def _in_order(what: str, layout: Layout, informations: Sequence[Information]) ->
 
 
 def check_once(what: str, uids: Sequence[str], how: str = "declared") -> None:
-    """Raise AuthorError, which names the id, where one comes twice."""
+    """Raise AuthorError for an id that occurs twice."""
     if len(set(uids)) < len(uids):
         twice = min(uid for uid in uids if uids.count(uid) > 1)
         raise AuthorError(f"{what} {twice!r} is {how} twice")
@@ -146,7 +146,7 @@ def _contained(information: Information, space: Space) -> None:
 
 
 def static_model(given: Any) -> dict[str, Any] | None:
-    """Return what an environment tells of itself as it travels; AuthorError names the path to what cannot."""
+    """Return an environment's own properties in wire form; AuthorError names the path to an invalid value."""
     if given is None:
         return None
     if not isinstance(given, Mapping):
@@ -156,9 +156,9 @@ def static_model(given: Any) -> dict[str, Any] | None:
 
 
 class Declared:
-    """Know what an environment declared, and return its values as our own hosts send them.
+    """Keep the declarations of an environment, and return its values in the form of our own hosts.
 
-    Our own hosts have checked what they send as blocks; all else is checked.
+    Blocks of our own hosts were checked by them; all other values are checked here.
     """
 
     def __init__(self, program: bool = True) -> None:
@@ -175,7 +175,7 @@ class Declared:
                 layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
     def field(self, what: str, field: Field, name: str, count: int = 1) -> Field:
-        """Return values as our hosts would send them; RemoteProtocolError names the id whose value does not fit."""
+        """Return values in the form of our own hosts; RemoteProtocolError names the id whose value does not fit."""
         layout = self.layouts[what]
         if not self._program and layout.fits(field, count):
             return field
@@ -192,7 +192,7 @@ class Declared:
         return layout.matrices(field, count)
 
     def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
-        """Return readings and rewards of a step as our hosts would send them."""
+        """Return readings and rewards of a step in the form of our own hosts."""
         own, layouts = not self._program, self.layouts
         seen, earned = layouts["sensors"], layouts["rewards"]
         if not (own and seen.fits(readings)):
@@ -207,11 +207,11 @@ class Declared:
         return row
 
     def begin(self) -> None:
-        """Let time begin again: an episode does."""
+        """Restart the time, at the begin of an episode."""
         self._time = SimTime(None, None)
 
     def pass_time(self, ticks: int | None, timestamp: str | None) -> None:
-        """Take the time of a step; RemoteProtocolError if it falls or is none."""
+        """Take the time of a step; RemoteProtocolError if it decreases or is invalid."""
         try:
             now = SimTime(ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
             fell = now.falls_behind(self._time)
@@ -223,9 +223,9 @@ class Declared:
 
 
 def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str, missing: bool = False) -> Layout:
-    """Return the layout of declarations that come from outside; RemoteProtocolError says which one is wrong.
+    """Return the layout of declarations from outside; RemoteProtocolError names the wrong one.
 
-    Where they are a list, the maps that stand for what is text take its place.
+    In a list, text is replaced by the map that it means.
     """
     if isinstance(declarations, list):
         declarations[:] = [_declared_map(row, what, i) for i, row in enumerate(declarations)]
@@ -268,9 +268,9 @@ def _declared_map(row: Any, what: str, i: int) -> Any:
 
 
 class Judgement:
-    """Make reward and transformer of an environment, where the document has them, and call them as is promised.
+    """Make reward and transformer of an environment, where the document has them, and call them by their contract.
 
-    What they raise, and what is wrong with what they return, is blamed on their own classes.
+    Their errors, and invalid results, are reported with their own classes.
     """
 
     def __init__(
@@ -306,11 +306,11 @@ class Judgement:
         return hooks("__init__", lambda: self._loader.make(kind, plugin, attributes))
 
     def told_by(self, hooks: Hooks) -> Hooks:
-        """Return the hooks of the object whose readings are seen; `hooks` are the environment's."""
+        """Return the hooks of the object that returns the final readings; `hooks` are the environment's."""
         return hooks if self.transformer is None else self._transforming
 
     def paid_by(self, hooks: Hooks) -> Hooks:
-        """Return the hooks of the object whose rewards are seen."""
+        """Return the hooks of the object that returns the final rewards."""
         return self.told_by(hooks if self.once is None or self.own_rewards else self._rewarding)
 
     def reset(self) -> None:
@@ -321,14 +321,14 @@ class Judgement:
                 hooks("reset", part.reset)
 
     def show_step(self, step: int | None) -> None:
-        """Begin a step: what the reward returned in the one before is forgotten."""
+        """Begin a step: the cached rewards are dropped."""
         self._rewarding.step = self._transforming.step = step
         self.own_rewards = False
         if self.once is not None:
             self.once.result = None
 
     def baseline(self, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
-        """Return a baseline as the transformer shows it, if it wants to see them."""
+        """Return a baseline, transformed where the transformer takes baselines."""
         if self.transformer is None or not self.transformer.baseline:
             return baseline
         state = EnvironmentState(baseline.sensors_available, [], False, None, baseline.simtime)
@@ -342,7 +342,7 @@ class Judgement:
         )
 
     def declared(self, rewards: list[RewardInformation]) -> Layout:
-        """Return the layout of the rewards that the document's reward pays, in a phase with bodies."""
+        """Return the layout of the rewards of the document's reward, in a phase with bodies."""
         assert self.reward is not None
         given = self._rewarding("declare", self.reward.declare, rewards)
         return self._rewarding("declare", layout_of, "reward", given)  # type: ignore[no-any-return]
@@ -350,7 +350,7 @@ class Judgement:
     def finish(
         self, state: EnvironmentState, check: Callable[[list[RewardInformation]], Any] | None
     ) -> EnvironmentState:
-        """Return the state as it is to be seen; `check` raises for rewards that were not declared, where any were."""
+        """Return the state with the document's rewards, transformed; `check` raises for undeclared rewards."""
         if self.once is not None:
             self._judge(self.once, state, check)
         return state if self.transformer is None else self._transformed(state)
@@ -362,7 +362,7 @@ class Judgement:
 
     # -- reward -------------------------------------------------------------------------------------------------------
     def _judge(self, once: Once, state: EnvironmentState, check: Callable[[Any], Any] | None) -> None:
-        """Replace the rewards of the environment by those of the document, unless an error of these is tolerated."""
+        """Replace the environment's rewards by those of the document's reward, except after a tolerated error."""
         own, rewards = state.rewards, once.result
         try:
             if rewards is None:
@@ -383,7 +383,7 @@ class Judgement:
         return found
 
     def _transform(self, state: EnvironmentState) -> Any:
-        """Return what the transformer makes of a state; its flags stay."""
+        """Return the transformed state; its flags stay."""
         assert self.transformer is not None
         flags = (state.terminated, state.truncated)
         made: Any = self.transformer(state)
@@ -403,7 +403,7 @@ def _checked(flags: tuple[bool, bool], made: Any) -> EnvironmentState:
 
 
 def _listed(rewards: Any) -> list[RewardInformation]:
-    """Return what a reward returned, one or several; AuthorError if it is something else."""
+    """Return the rewards of a reward object as a list; AuthorError for any other result."""
     found = list(rewards) if isinstance(rewards, list | tuple) else [rewards]
     for it in found:
         if not isinstance(it, RewardInformation):
@@ -412,7 +412,7 @@ def _listed(rewards: Any) -> list[RewardInformation]:
 
 
 def _copied(state: EnvironmentState) -> EnvironmentState:
-    """Return a state that stays as it is, whatever becomes of the other's readings and rewards."""
+    """Return a copy of a state that keeps its readings and rewards when the original changes."""
     kept = copy(state)
     kept.sensor_information = [copy(it) for it in state.sensor_information]
     kept.rewards = [copy(it) for it in state.rewards]
@@ -420,9 +420,9 @@ def _copied(state: EnvironmentState) -> EnvironmentState:
 
 
 class Once:
-    """Stand before the document's reward and remember what it returned, so that it is not asked twice in a step.
+    """Wrap the document's reward and cache its result, so that it is called once in a step.
 
-    Everything else is the reward's own.
+    All other attributes are those of the reward.
     """
 
     def __init__(self, reward: Reward) -> None:

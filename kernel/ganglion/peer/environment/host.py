@@ -1,4 +1,4 @@
-"""Host of an environment: keeps the contract between an author's object and the wire."""
+"""Host of an environment: the contract between an author's object and the wire."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class EnvironmentHost(Host):
         )
 
     def _reopen(self, environment: Environment, reset: EnvironmentReset) -> tuple[int | None, str | None, Field]:
-        """Have the author's object begin the next episode; return its time and first readings."""
+        """Let the author's object begin the next episode; return its time and first readings."""
         bodies = self._bodies
         if bodies is not None and environment.batched:
             ticks, timestamp = self._pass_time(None)
@@ -235,7 +235,7 @@ class EnvironmentHost(Host):
         return ticks, timestamp, self._read(bodies.begin_again, reset, baseline)
 
     def _of_one_body(self, bodies: Bodies, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
-        """Return what is declared for one body."""
+        """Return the declarations of one body."""
         names = ("sensor", "actuator", "reward")
         parts = {f"{name}s_available": getattr(baseline, f"{name}s_available") for name in names}
         one = {key: self._read(bodies.one_of, key.partition("s_")[0], part) for key, part in parts.items()}
@@ -275,10 +275,10 @@ class EnvironmentHost(Host):
         )
 
     def tick(self) -> None:
-        """Begin the journal anew with this episode, once what was before is long; called between two requests.
+        """Compact the journal to the running episode, once the earlier part is long; called between two requests.
 
-        A short one is replayed as it was: an author may keep something between episodes. Of an environment that
-        says itself what it is, it is begun anew wherever that is due, within an episode too.
+        A short journal is replayed whole, since an author may keep state between episodes. The journal of an
+        environment that saves its own state is compacted where due, within an episode too.
         """
         opened, participant = self._opened, self.participant
         self._opened = None
@@ -286,7 +286,7 @@ class EnvironmentHost(Host):
             return
         if opened is None and self._answered is None and self._environment is not None:
             self._answered = participant.answer_digest(self._started)
-        if self._snapshot is not None and self._stand(participant):
+        if self._snapshot is not None and self._restore_or_compact(participant):
             return
         if opened is None:
             return
@@ -313,19 +313,19 @@ class EnvironmentHost(Host):
     # -- within an episode --------------------------------------------------------------------------------------------
     @property
     def speaks(self) -> bool:
-        """Say whether the environment says itself what it is."""
+        """Return whether the environment saves its own state."""
         return self._snapshot is not None
 
-    def _stand(self, participant: Participant) -> bool:
-        """Restore a predecessor's state, or compact the journal if that is due; False if no state can be taken."""
+    def _restore_or_compact(self, participant: Participant) -> bool:
+        """Restore a predecessor's state, or compact the journal where due; False if no state can be taken."""
         if self._compaction is None:
             assert self._snapshot is not None
             self._compaction = Compaction(participant, self._hooks.where, self._snapshot.check)
-        self._compaction.stand(self.take_state, self.go_on)
+        self._compaction.restore_or_compact(self.take_state, self.go_on)
         return not self._compaction.refused
 
     def _snapshot_of(self, environment: Environment) -> Snapshot:
-        """Return what takes all generators, reward and transformer; the environment says itself what it is."""
+        """Return the snapshot of generators, reward and transformer; the environment saves its own state."""
         made: dict[str, Any] = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
         made |= {} if self._judged is None else self._judged.parts
         given = {"environment": environment, "environment.reward": environment.reward, **self._topics.parts()}
@@ -333,7 +333,7 @@ class EnvironmentHost(Host):
         return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
 
     def take_state(self) -> State:
-        """Return all that a successor needs that has been started; no request is open.
+        """Return the state that a started successor needs; no request is open.
 
         Raises:
             AuthorError: `save_state` fails, or returns something else than a map of names and plain values; the next
@@ -379,7 +379,7 @@ class EnvironmentHost(Host):
         return error
 
     def go_on(self, state: State) -> None:
-        """Go on where another host's `take_state` left; this one has been started in the same way."""
+        """Restore another host's `take_state`; this host was started in the same way."""
         environment: Any = self._running()
         snapshot = self._snapshot
         assert snapshot is not None
@@ -465,7 +465,7 @@ class EnvironmentHost(Host):
         return self._read(layout_of, what, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _same_declarations(self, baseline: EnvironmentBaseline) -> None:
-        """Refuse declarations that are not those of the episode before; rewards may be left to the first update."""
+        """Refuse declarations that differ from the previous episode's; rewards may come with the first update."""
         declared: list[tuple[str, Layout, Any]] = [("sensor", self._sensors, baseline.sensors_available)]
         declared.append(("actuator", self._setpoint_layout, baseline.actuators_available))
         if self._rewards is not None and baseline.rewards_available is not None:
@@ -484,7 +484,7 @@ class EnvironmentHost(Host):
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        """Return what is given as informations of all actuators, or of those that are named, in declared order."""
+        """Return setpoints as informations of all actuators, or of the named ones, in declared order."""
         layout = self._given_layout(update)
         given = dict(zip(layout.ids, layout.values(update.setpoints, "update.setpoints"), strict=True))
         filled = self._actuators.fill([given.get(uid) for uid in self._setpoint_layout.ids])
@@ -512,12 +512,12 @@ class EnvironmentHost(Host):
         return batch
 
     def _state_of(self, batch: StepBatch) -> EnvironmentState:
-        """Return a step for reward and transformer; rewards that were declared are the document's, if it has any."""
+        """Return a step for reward and transformer; declared rewards are those of the document, if it has any."""
         own = self._rewards if self._judgement.once is None else None
         return state_of(batch, self._sensors, own or reward_layout(batch.rewards))
 
     def _fields(self, batch: StepBatch) -> tuple[Field, Field, list[dict[str, Any]] | None, tuple[bool, bool]]:
-        """Return readings, rewards, the declarations of these if they were not declared before, and the flags."""
+        """Return readings, rewards, the rewards' declarations if these are new, and the flags."""
         declared = None
         if self._rewards is None:
             self._rewards = reward_layout(batch.rewards)
@@ -537,7 +537,7 @@ class EnvironmentHost(Host):
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
     def _left(self, world_state: Any) -> Any:
-        """Return what a transformer left of the world's state for the store."""
+        """Return the world's state for the store, as a transformer returned it."""
         if world_state is None:
             return None
         try:
@@ -554,7 +554,7 @@ class EnvironmentHost(Host):
         return self._read(field_set, "sensor", layout, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _earned(self, rewards: Any) -> tuple[Field, list[dict[str, Any]] | None]:
-        """Return the rewards of a step, and their declarations if they were not declared before."""
+        """Return the rewards of a step, and their declarations if these are new."""
         declared, layout = None, self._rewards
         values = None if layout is None or self._judgement.own_rewards else layout.values_set(rewards)
         if layout is not None and values is not None:
@@ -573,7 +573,7 @@ class EnvironmentHost(Host):
         return self._read(field_set, "reward", layout, rewards, said_by=said_by), declared
 
     def _pass_time(self, simtime: Any) -> tuple[int | None, str | None]:
-        """Return the ticks and the timestamp of now as they travel; None stands for the steps of this episode."""
+        """Return ticks and timestamp in wire form; None means the steps of this episode."""
         if simtime is not None and not isinstance(simtime, SimTime):
             raise self._fault(f"simtime: expected a SimTime or None, found {simtime!r:.80}")
         now = SimTime(self._steps, None) if simtime is None else simtime
@@ -593,7 +593,7 @@ class EnvironmentHost(Host):
         return now.simtime_ticks, None if timestamp is None else timestamp.isoformat()
 
     def _exact(self, simtime: SimTime) -> SimTime:
-        """Return a time with ticks as an integer of Python, whatever kind of integer they were."""
+        """Return a time whose ticks are a Python integer, whatever their integer type was."""
         ticks = simtime.simtime_ticks
         if ticks is None or type(ticks) is int:
             return simtime
@@ -603,7 +603,7 @@ class EnvironmentHost(Host):
             raise self._fault(f"simtime_ticks: expected an integer, found {ticks!r:.60}") from error
 
     def _read(self, read: Callable[..., Any], *args: Any, said_by: Hooks | None = None) -> Any:
-        """Return what is read of an answer; what is wrong with it is blamed on the hook that gave it."""
+        """Return the value that `read` makes of a hook's result; errors name the hook."""
         try:
             return read(*args)
         except SpaceError as error:
@@ -622,7 +622,7 @@ class EnvironmentHost(Host):
 
 
 def _informations(kind: Any, declared: Any, layout: Any) -> list[Any]:
-    """Return informations of a layout, with what the environment says of those that are its own."""
+    """Return informations of a layout, with the names that the environment gave its own."""
     known = {it.uid: it for it in declared}
     return [
         known[uid] if uid in known and known[uid].space == space else kind(None, space, uid)
@@ -631,10 +631,10 @@ def _informations(kind: Any, declared: Any, layout: Any) -> list[Any]:
 
 
 def speaks(cls: type[Environment]) -> bool:
-    """Say whether environments of a class say themselves what they are: by `save_state` and `load_state`.
+    """Return whether environments of a class save their own state, by `save_state` and `load_state`.
 
     Raises:
-        AuthorError: It has one of the two without the other.
+        AuthorError: The class has one of the two methods without the other.
     """
     names = ("save_state", "load_state")
     found = [name for name in names if callable(getattr(cls, name, None))]

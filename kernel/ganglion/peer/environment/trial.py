@@ -10,7 +10,6 @@ from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.author import Loader, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.environment.host import EnvironmentHost
-from ganglion.run.outline import outline_optional
 from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.wire.envelope import Head
@@ -21,7 +20,7 @@ WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 
 def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
-    """Make an environment as a run would, start it, shut it down; return what it declares or what went wrong.
+    """Make an environment like a run, start it, shut it down; return its declarations or the error.
 
     `order` is a map of `plan`, as `Plan.to_map` gives it, `phase`, an index, `environment`, a uid, and `worker`. The
     author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to the file
@@ -54,22 +53,22 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
 
 
 def _begin(call: str, table: Deadlines, watch: TextIO) -> Request:
-    """Return a call; the process ends if it takes longer than it may, or than usual where it may take for ever."""
+    """Return a call; the process ends if the call exceeds its deadline, or the default deadline where it has none."""
     longest_s = span_s(call, table) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
     faulthandler.dump_traceback_later(longest_s, exit=True, file=watch)
     return Request("", Head(Verb.CALL, 1, call), b"", ())
 
 
 def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
-    """Return the message that would start the environment in the plan's own run: the same seeds."""
+    """Return the message that starts the environment in the plan's own run, with the same seeds."""
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
     place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
     plugins = {name: getattr(environment, name) for name in ("plugin", "reward", "transformer")}
-    parts: Any = {name: outline_optional(plugin) for name, plugin in plugins.items()}
+    parts: Any = {name: plugin and plugin.outline() for name, plugin in plugins.items()}
     return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), **parts)
 
 
 def first_seeds(seed: int, path: Sequence[str | int]) -> tuple[int, int, bytes, bytes]:
-    """Return the seeds of an environment and its first episode, then the streams that they are drawn from."""
+    """Return the seeds of an environment and of its first episode, then their streams."""
     own, episode = words(seed, path), words(seed, [*path, "episode", 0])
     return integer_from_words(own) >> WIRE_BITS, integer_from_words(episode) >> WIRE_BITS, own, episode

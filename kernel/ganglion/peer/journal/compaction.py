@@ -1,4 +1,4 @@
-"""Compaction: when the state of a process takes the place of its journal, and what that state is within a phase."""
+"""Compaction: when a journal is replaced by the state of its process, and what that state is within a phase."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _STATE_BYTES_PER_S = 4 * 1024 * 1024  # of states that are written because of th
 class Compaction:
     """Replace a journal by the state of its process once it is long, by bytes or by time.
 
-    The cost stays a small part of the work between: the longer a state is, and the longer it takes to be taken, the
-    longer the journal may become. A state that cannot be taken is no fault: the journal goes on as it is, and a warning
-    says so once: where an object is set up that `check` refuses, or later.
+    The cost stays a small part of the work: the larger a state is, and the longer it takes, the longer the journal may
+    become. A state that cannot be taken is no error: the journal goes on, with one warning, at the set-up if `check`
+    refuses an object, or later.
     """
 
     def __init__(self, participant: Participant, whose: str, check: Callable[[], None]) -> None:
@@ -40,10 +40,10 @@ class Compaction:
         self._until_bytes = base_bytes + max(JOURNAL_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
         self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s, base_bytes / _STATE_BYTES_PER_S)
 
-    def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
-        """At a boundary: restore the state of a predecessor by `put`; else compact the journal by `take`, if due.
+    def restore_or_compact(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
+        """Restore the state of a predecessor by `put`, or compact the journal by `take`, if due; called at a boundary.
 
-        Returns whether a state was restored: what leads to this boundary is not to be done then.
+        Returns whether a state was restored: the work that leads to this boundary must not be done then.
         """
         participant = self._participant
         if not self._first and participant.is_short(self._until_bytes, self._until_s):
@@ -51,7 +51,7 @@ class Compaction:
         if not participant.recorded:
             return False
         first, self._first = self._first, False
-        state = participant.stand(first)
+        state = participant.state_of_predecessor(first)
         if state is not None:
             self.restore(state, put)
             return True
@@ -65,7 +65,7 @@ class Compaction:
 
     @property
     def due(self) -> bool:
-        """Say whether the journal is long, and nothing is open."""
+        """Return whether the journal is long and nothing is open."""
         participant = self._participant
         if not participant.journals:
             self._begin()
@@ -75,7 +75,7 @@ class Compaction:
         return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
     def restore(self, state: Any, put: Callable[[Any], None]) -> None:
-        """Put back a state; a process that cannot go on from it ends as one whose replay differs."""
+        """Restore a state; a process that cannot restore it ends like one whose replay differs."""
         try:
             put(state)
         except (AuthorError, RemoteProtocolError) as error:
@@ -83,7 +83,7 @@ class Compaction:
         self._begin()
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Take or check a state; if that is refused keep the journal, and warn."""
+        """Take or check a state; if that fails keep the journal and warn."""
         try:
             act()
         except (NotPlain, AuthorError, LimitExceeded) as error:
@@ -113,13 +113,15 @@ class WorkerCompaction:
         self._snapshot = Snapshot(parts, passing=_PASSING)
         self._compaction = Compaction(participant, phase.hooks.where, self._snapshot.check)
 
-    def stand(self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool) -> tuple[Verdict, list[Any]] | None:
-        """At the begin of an episode: return what a predecessor's state says of it; None without one.
+    def restore_or_compact(
+        self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool
+    ) -> tuple[Verdict, list[Any]] | None:
+        """Return verdict and host state of a predecessor's state at the begin of an episode; None without one.
 
         Args:
-            verdict: By which the episode begins.
-            mine: Gives what the host knows beside the phase.
-            loose: Whether tasks of the controller run on behind its episode, and cannot be saved.
+            verdict: With which the episode begins.
+            mine: Returns the state of the host that is not part of the phase.
+            loose: Whether tasks of the controller outlive its episode; these cannot be saved.
         """
         found: list[tuple[Verdict, list[Any]]] = []
 
@@ -142,7 +144,7 @@ class WorkerCompaction:
             _cross(self._phase, books)
             found.append((books["verdict"], books["mine"]))
 
-        self._compaction.stand(take, put)
+        self._compaction.restore_or_compact(take, put)
         return found[0] if found else None
 
 
@@ -205,8 +207,10 @@ class GovernorCompaction:
         self._compaction = Compaction(participant, "governor", self._snapshot.check)
         self._note = models.note()
 
-    def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
-        """At a boundary: restore the state of a predecessor by `put`; else compact the journal, if it is long.
+    def restore_or_compact(
+        self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]
+    ) -> None:
+        """Restore the state of a predecessor by `put`, or compact the journal, if it is long; called at a boundary.
 
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
         """
@@ -229,10 +233,10 @@ class GovernorCompaction:
                 self._models.take(row)
             put(books["numbers"], books["said"])
 
-        self._compaction.stand(take, go_on)
+        self._compaction.restore_or_compact(take, go_on)
 
     def _fresh_rows(self) -> list[list[Any]]:
-        """Return the rows of phases that have been recorded meanwhile: that of evaluations is, with the first one."""
+        """Return the rows of phases recorded meanwhile: those of evaluations, with their first one."""
         note = self._models.note()
         fresh = [row for row in note if row not in self._note]
         if any(row[0] != "phase" for row in fresh):

@@ -1,4 +1,4 @@
-"""Snapshots: authors' objects, generators and a brain's books as plain trees, put back into objects made alike."""
+"""Snapshots: authors' objects and generators as plain trees, restored into objects that are made alike."""
 
 from __future__ import annotations
 
@@ -45,15 +45,14 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, bytearray, str, bytes, int, fl
 
 
 class NotPlain(ValueError):
-    """Say what cannot be part of a snapshot, and where it is."""
+    """Name a value that cannot be part of a snapshot, and its path."""
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
 class Packer:
-    """Turn plain values into a tree for msgpack: what it does not have is a list that begins with a word.
+    """Turn plain values into a tree for msgpack; other types become lists that begin with a word.
 
-    `given` are objects by name that are only named. Functions, classes and spaces that are met are kept by their paths
-    in `fixed`, if there is such a map.
+    Objects of `given` are kept by name. Functions, classes and spaces are kept by their paths in `fixed`, if given.
     """
 
     def __init__(self, given: Mapping[str, Any], fixed: dict[str, Any] | None = None) -> None:
@@ -63,7 +62,7 @@ class Packer:
         self._roots: dict[int, tuple[Any, bool]] = {}  # memory, or a stream -> who has it, and whether it may write
 
     def pack(self, value: Any, at: str) -> Any:
-        """Return a value as a tree; NotPlain names `at`, where it is."""
+        """Return a value as a tree; NotPlain names its path `at`."""
         kind = type(value)
         if kind in _ATOMS or (kind is int and _INT_MIN <= value <= _INT_MAX):
             return value
@@ -126,13 +125,13 @@ class Packer:
 
 
 class Reader:
-    """Turn a tree back into values; `given` are the objects of now that were only named."""
+    """Turn a tree back into values; `given` are the present objects by name."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._known, self._numbers = dict[Any, Any](given), count()
 
     def read(self, tree: Any) -> Any:
-        """Return the value of a tree; a tree that is none raises what Python does, or ValueError."""
+        """Return the value of a tree; an invalid tree raises an error of Python, or ValueError."""
         if type(tree) is not list:
             return tree
         word, *parts = tree
@@ -190,7 +189,7 @@ def _class(name: str) -> Any:
 
 # -- objects ----------------------------------------------------------------------------------------------------------
 def own_state(one: Any) -> tuple[Any, Any] | None:
-    """Return the two methods by which an object saves and loads its state itself; None if it does not."""
+    """Return the methods by which an object saves and loads its own state; None without them."""
     if isinstance(one, TerminationCondition):
         said = type(one).state is not TerminationCondition.state
         return (one.state, one.restore) if said else None
@@ -199,7 +198,7 @@ def own_state(one: Any) -> tuple[Any, Any] | None:
 
 
 def attributes_of(one: Any, at: str = "") -> dict[str, Any]:
-    """Return all attributes of an object, those in slots too; NotPlain if it is more than these."""
+    """Return all attributes of an object, slots included; NotPlain if the object has other state."""
     if isinstance(one, _CONTAINERS):
         raise NotPlain(f"{at}: a {type(one).__qualname__} is more than its attributes")
     slots = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
@@ -207,7 +206,7 @@ def attributes_of(one: Any, at: str = "") -> dict[str, Any]:
 
 
 def put_attributes(one: Any, state: Mapping[str, Any], left: Iterable[str] = ()) -> None:
-    """Give an object these attributes and no others, but for those that are `left` as they are."""
+    """Set these attributes of an object and remove others, except those in `left`."""
     for name in attributes_of(one).keys() - state.keys() - set(left):
         object.__delattr__(one, name)
     slots = _slots(type(one))
@@ -223,17 +222,17 @@ def _slots(cls: type[Any]) -> set[str]:
 
 
 class Snapshot:
-    """Take and put back objects with their generators, those of the process, their memory and their spaces.
+    """Take and restore objects with their generators, those of the process, their memory and their spaces.
 
-    It is made where a successor makes one too, when all objects have been made and prepared, and nothing of what is
-    taken has happened. What the bus has given by then, and functions, classes and spaces, are only named.
+    It is made at the same point in a successor: when all objects are made and prepared, before they change. Attributes
+    that the bus has set by then, and functions, classes and spaces, are kept by name.
 
     Args:
-        parts: Name -> object, and the names of the attributes that the bus gives it beside those that all objects have.
+        parts: Name -> object, and names of attributes that the bus sets beside those of all objects.
         memory: Of the agent.
-        spaces: Of the agent: they have streams of their own.
+        spaces: Of the agent, with their generators.
         passing: Paths of attributes that the bus sets again before they are read: name of the object, dot, attribute.
-        given: What else the bus has given, by name; generators among it are taken with those of the objects.
+        given: Other objects of the bus by name; generators among them are taken with those of the objects.
     """
 
     def __init__(
@@ -271,7 +270,7 @@ class Snapshot:
         self._given |= fixed
 
     def add(self, name: str, made: Any, ours: Iterable[str] = ()) -> None:
-        """Take an object that has just been made, in place of one of that name; a successor does so, too."""
+        """Add a new object in place of the object of that name; a successor does the same."""
         for path in [path for path in self._given if path == name or path.startswith((f"{name}.", f"{name} ("))]:
             del self._given[path]
             self._generators.remove(path)
@@ -284,7 +283,7 @@ class Snapshot:
         self._refused = self._refused or part._refused
 
     def books(self, state: Any) -> Mapping[str, Any]:
-        """Return what the host knew where a state was taken, whatever objects there were; raises as `read`."""
+        """Return the host's books of a state, whatever its objects; raises like `read`."""
         try:
             found: Mapping[str, Any] = Reader(self._given).read(state["books"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
@@ -292,21 +291,21 @@ class Snapshot:
         return found
 
     def check(self) -> None:
-        """Raise NotPlain if an attribute of an object could not be taken when this was made, with its name.
+        """Raise NotPlain with the name of an attribute that could not be taken when this was made.
 
-        What an object says by `save_state` is not asked for.
+        `save_state` of objects is not called.
         """
         if self._refused is not None:
             raise self._refused
 
     def take(self, books: Mapping[str, Any], attributes: bool = True) -> State:
-        """Return what `read` takes; `books` are what the host knows beside the objects, as plain values.
+        """Return what `read` takes; `books` is the state of the host as plain values.
 
-        With `attributes` False only objects that say themselves what they are can be taken.
+        With `attributes` False only objects with `save_state` can be taken.
 
         Raises:
-            NotPlain: Something of it cannot be taken.
-            AuthorError: There are rows in the memory that cannot be taken.
+            NotPlain: A value cannot be taken.
+            AuthorError: A row of the memory cannot be taken.
         """
         memory, packer = self._memory, Packer(self._given)
         tree = {
@@ -322,7 +321,7 @@ class Snapshot:
             raise NotPlain(f"{next(iter(self._parts), '')}: {error}") from error
 
     def _object(self, packer: Packer, name: str, attributes: bool = True) -> list[Any]:
-        """Return whether an object has said itself what it is, and what it is."""
+        """Return whether an object has saved its own state, and the state."""
         made, whose, left = self._parts[name], self._whose(name), self._left(name)
         pair = own_state(made)
         if pair is None:
@@ -343,7 +342,7 @@ class Snapshot:
         return f"{name} ({type(self._parts[name]).__qualname__})"
 
     def read(self, state: Any) -> Mapping[str, Any]:
-        """Return what was taken: under `books` what the host knew; the rest is for `put`.
+        """Return what was taken: the host's state under `books`; the rest is for `put`.
 
         Raises:
             RemoteProtocolError: It is no snapshot.
@@ -359,7 +358,7 @@ class Snapshot:
         return tree
 
     def put(self, tree: Mapping[str, Any]) -> None:
-        """Put back what was read.
+        """Restore what `read` returned.
 
         Raises:
             AuthorError: `load_state` of an object fails.
@@ -392,9 +391,9 @@ def _stream(space: Space) -> Generator | None:
 
 # -- generators -------------------------------------------------------------------------------------------------------
 class Generators:
-    """Take and put back the state of an object's generators and of those of its process.
+    """Save and restore the state of an object's generators and of those of its process.
 
-    `save` leaves out what has not been drawn from since the object was made: most objects never use most of them.
+    `save` omits generators that are unused since the object was made: most objects never use most of them.
     """
 
     def __init__(self, own: Mapping[str, Generator]) -> None:
@@ -402,12 +401,12 @@ class Generators:
         self._fresh = self._all()
 
     def add(self, other: Generators) -> None:
-        """Take those of another object, too."""
+        """Add the generators of another object."""
         self._own |= other._own
         self._fresh |= {name: other._fresh[name] for name in other._own}
 
     def remove(self, name: str) -> None:
-        """Take one no longer, if it was there."""
+        """Remove a generator, if it is known."""
         self._own.pop(name, None)
         self._fresh.pop(name, None)
 
@@ -416,7 +415,7 @@ class Generators:
         return {name: state for name, state in self._all().items() if state != self._fresh[name]}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Put back what `save` returned; what it left out is as it was at first. RemoteProtocolError if it is none."""
+        """Restore what `save` returned; omitted generators are as at first. RemoteProtocolError if it is invalid."""
         try:
             states = {name: Reader({}).read(state) for name, state in {**self._fresh, **saved}.items()}
             random.setstate(states.pop("random"))
@@ -433,9 +432,9 @@ class Generators:
 
 
 def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, Generator]:
-    """Return the streams of the spaces of informations, by kind and id; those without one get theirs, out of `words`.
+    """Return the generators of the spaces of informations, by kind and id; spaces without one get one out of `words`.
 
-    A space that a filter declares has none.
+    A space that a filter declares has no generator.
     """
     found = {}
     for it in informations:
@@ -453,7 +452,7 @@ _TIMES_COST = 20.0  # a checkpoint may take a twentieth of the time
 
 @dataclass(slots=True)
 class Checkpoints:
-    """Say when a brain's next checkpoint is due: not before `every_s`, nor before 20 times what the last one took."""
+    """Decide when a brain's next checkpoint is due: after `every_s`, and 20 times the duration of the last one."""
 
     every_s: float
     clock: Callable[[], float]
@@ -465,11 +464,11 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Say whether it is time for one."""
+        """Return whether a checkpoint is due."""
         return self.clock() - self.last_s >= max(self.every_s, _TIMES_COST * self.cost_s)
 
     def taken(self, began_s: float) -> None:
-        """Note that one was taken, or could not be."""
+        """Note that a checkpoint was taken, or could not be."""
         self.last_s = self.clock()
         self.cost_s = self.last_s - began_s
 
@@ -478,7 +477,7 @@ def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, b
     """Return what `restore` needs; `books` are the host's own.
 
     Raises:
-        AuthorError: Something of it cannot travel.
+        AuthorError: A value cannot be serialized.
     """
     state = brain.export_checkpoint_state()
     tree = {
@@ -495,10 +494,10 @@ def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, b
 
 
 def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, checkpoint: Any) -> Mapping[str, Any]:
-    """Put back what `export` returned; return the host's books.
+    """Restore what `export` returned; return the host's books.
 
     Raises:
-        AuthorError: It is of another format than the brain's.
+        AuthorError: The brain has another format.
         RemoteProtocolError: It is no checkpoint.
     """
     try:

@@ -31,7 +31,7 @@ _mix = zlib.crc32
 
 
 class JournalDiffers(SystemExit):
-    """End a process that does not do again what its predecessor did; the exit status says so to the supervisor."""
+    """End a process whose replay differs from its journal; the exit status tells the supervisor."""
 
     def __init__(self, text: str) -> None:
         super().__init__(EXIT_DIFFERS)
@@ -42,35 +42,35 @@ class JournalDiffers(SystemExit):
 
 
 class JournalStorage(Protocol):
-    """Where a journal's bytes are."""
+    """The storage of a journal's bytes."""
 
     def read(self) -> Any:
-        """Return all of it: something with slices and a length."""
+        """Return all bytes, as an object with slices and a length."""
 
     def cut(self, size: int) -> None:
         """Forget what is behind `size`."""
 
     def append(self, *pieces: bytes | memoryview) -> None:
-        """Write at its end; what is written survives the process."""
+        """Append; what is written survives the process."""
 
     def replace(self, *pieces: bytes | memoryview) -> None:
-        """Begin it anew, at once: there is the old one or the new one, never a part."""
+        """Replace it atomically: there is the old one or the new one, never a part."""
 
     def keep(self, name: str, blob: bytes) -> bool:
-        """Keep a large blob beside it, once for all journals; False if another one has this name."""
+        """Keep a large blob beside it, once for all journals; False if another blob has this name."""
 
     def large(self, name: str) -> bytes:
-        """Return a blob that is kept; RemoteProtocolError if there is none."""
+        """Return a kept blob; RemoteProtocolError if there is none."""
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Keep no blobs but these."""
+        """Remove all blobs except these."""
 
 
 class JournalFile:
-    """Keep a journal in a file, which outlives a process that is killed; not synced to the disk.
+    """Keep a journal in a file, which outlives a killed process; it is not synced to the disk.
 
-    A large blob is a file of the folder `large` beside it, which each journal that names it has linked for itself: as
-    `name.owner`. A file without further links has no owner, and the next compaction removes it.
+    A large blob is a file in the folder `large` beside it. Each journal that names the blob has a link `name.owner`. A
+    file without further links has no owner, and the next compaction removes it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +118,7 @@ class JournalFile:
             raise DiskError(fresh, error) from error
 
     def keep(self, name: str, blob: bytes) -> bool:
-        """Keep a large blob, which is there already if another process has received it."""
+        """Keep a large blob, which exists already if another process has received it."""
         shared, own = self._folder / name, self._owned(name)
         try:
             if self._take(shared, own):
@@ -134,7 +134,7 @@ class JournalFile:
         return True
 
     def large(self, name: str) -> bytes:
-        """Return a blob, by the own link or that of all."""
+        """Return a blob, by its own link or by the common file."""
         own = self._owned(name)
         try:
             self._take(self._folder / name, own)
@@ -146,7 +146,7 @@ class JournalFile:
         return found
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Remove the own links but for these, and files without links."""
+        """Remove its own links except these, and files without links."""
         ours = {self._owned(name).name for name in names}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as found:
             files = sorted(found, key=lambda file: "." not in file.name)  # what is common comes behind what is ours
@@ -174,14 +174,14 @@ class JournalFile:
 class Journal:
     """Record what one participant receives and sends; first, replay what a predecessor recorded.
 
-    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
-    that is sent after something was received is noted, by a digest of all that was sent since the last such note.
+    While `playing` the caller takes records by `peek` and `take`; behind the last record it writes. Before a message is
+    sent after a received one, a digest of all messages sent since the last digest is noted.
 
     Attributes:
-        given_up: It became too long, and is not written any more.
-        size_bytes: How long it is.
-        large_bytes: How long the large blobs are that it names, which are beside it.
-        note: Take a record of what was received; it is written when something is sent.
+        given_up: The journal became too long and is not written any more.
+        size_bytes: Its length.
+        large_bytes: Length of the large blobs beside it that it names.
+        note: Take a record of a received message; it is written before the next message is sent.
     """
 
     def __init__(self, storage: JournalStorage) -> None:
@@ -211,7 +211,7 @@ class Journal:
         return None if self._next is None else self._next.kind
 
     def take(self) -> Record:
-        """Take the next record; there is one."""
+        """Take the next record, which must exist."""
         found = self._next
         assert found is not None
         self.time_s = max(self.time_s, found.time_s)
@@ -226,7 +226,7 @@ class Journal:
         return found
 
     def finish(self) -> None:
-        """Go over to writing, behind the last whole record."""
+        """Begin to write, behind the last whole record."""
         assert self._next is None
         self.playing = False
         self._records = iter(())
@@ -245,21 +245,21 @@ class Journal:
             raise JournalDiffers(f"its journal was given up: more than {JOURNAL_BYTES} bytes (journal_bytes)")
 
     def place(self) -> int | None:
-        """Return how long it is up to here; None where it cannot be parted here, or was given up."""
+        """Return its length up to here; None where it cannot be split here, or was given up."""
         if self.playing:
             return None if self._next is not None and self._next.end == self.size_bytes else self.size_bytes
         return None if self._waiting or self.given_up else self.size_bytes
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[Record]:
-        """Yield what is on it, while nothing is being written."""
+        """Yield its records, while nothing is being written."""
         self.say()
         return wire.read_records(self._storage.read())
 
     def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
-        """Note a message that is going to be sent, if one is given, and write what was noted, so that it may leave.
+        """Write the noted records, and the digest of a message that is about to be sent, if given.
 
-        While this is played the message is compared instead, and False is returned. What is too long is given up.
+        In a replay the message is compared instead, and False is returned. A journal that is too long is given up.
         """
         waiting = self._waiting
         if waiting:
@@ -306,22 +306,22 @@ class Journal:
         return True
 
     def _give_up(self) -> None:
-        """Write that nothing more is written, in the place of all that was."""
+        """Replace all records by one that says that the journal was given up."""
         self.given_up, self.large_bytes = True, 0
         self._large.clear()
         self._storage.replace(wire.MAGIC, *wire.block([(Kind.GIVEN_UP, 0.0, None)]))
         self._storage.forget(frozenset())
 
     def end(self) -> None:
-        """Write no more: what its writer does from now on is how it ends, and nothing that is to be done again."""
+        """Stop writing: what the process does from now on is its end, which no successor repeats."""
         self._ended = True
 
     def beginning(self, place: int) -> bytes:
-        """Return what is on it up to a place."""
+        """Return its bytes up to a place."""
         return bytes(self._storage.read()[:place])
 
     def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
-        """Write a new journal with these records, behind what is kept, in the place of what was noted so far."""
+        """Write a new journal: the kept begin, then these records; records noted so far are dropped."""
         self._waiting.clear()
         if self._ended:
             return
@@ -336,16 +336,16 @@ class Journal:
         self._storage.forget(self._large.keys())
 
     def frames(self, payload: Any) -> list[bytes]:
-        """Return the frames of a message that was received; JournalDiffers if a blob has gone."""
+        """Return the frames of a received message; JournalDiffers if a blob is missing."""
         try:
             return wire.frames_of(payload, self._storage.large)
         except RemoteProtocolError as error:
             raise JournalDiffers(f"its journal cannot be played: {error}") from error
 
     def _each(self, records: Sequence[Entry]) -> list[bytes | memoryview]:
-        """Return these records in a block each, so they can be read one by one.
+        """Return a block for each of these records, so that they can be read one by one.
 
-        Large blobs of calls and replies are kept beside: they are handed on, and others receive them too.
+        Large blobs of calls and replies are kept beside, since other processes receive them too.
         """
         data: list[bytes | memoryview] = []
         for kind, time_s, what in records:
@@ -366,7 +366,7 @@ class Journal:
 
 
 class Recorded(ABC):
-    """The part of a participant that keeps its journal; without one nothing happens.
+    """The part of a participant that keeps its journal; without a journal its methods do nothing.
 
     Attributes:
         takes_attributes: Whether snapshots may be taken of objects without `save_state`.
@@ -393,33 +393,33 @@ class Recorded(ABC):
     # -- what there is ------------------------------------------------------------------------------------------------
     @property
     def playing(self) -> bool:
-        """Say whether the journal of a predecessor is replayed, and nothing is sent."""
+        """Return whether the journal of a predecessor is being replayed, and nothing is sent."""
         return self._journal is not None and self._journal.playing
 
     @property
     def played(self) -> bool:
-        """Say whether a journal has been replayed to its end, and the bus is to be joined next."""
+        """Return whether a journal was replayed to its end, and the participant joins the bus next."""
         journal = self._journal
         return journal is not None and journal.playing and journal.peek() is None and not self._inbox
 
     @property
     def recorded(self) -> bool:
-        """Say whether there is a journal."""
+        """Return whether there is a journal."""
         return self._journal is not None
 
     @property
     def journals(self) -> bool:
-        """Say whether a journal is being written."""
+        """Return whether a journal is being written."""
         return self._journal is not None and not self._journal.playing
 
     @property
     def journal_bytes(self) -> int:
-        """Return how long the journal is that is being written, with its large blobs; 0 without one."""
+        """Return the length of the journal that is being written, with its large blobs; 0 without one."""
         journal = self._journal
         return 0 if journal is None or journal.playing else journal.size_bytes + journal.large_bytes
 
     def is_short(self, until_bytes: float, until_s: float) -> bool:
-        """Say whether there is no journal, or a written one, no longer and no older, with a place to return to."""
+        """Return whether there is no journal, or a written one, no longer and no older, with a place to return to."""
         journal = self._journal
         if journal is None:
             return True
@@ -429,12 +429,12 @@ class Recorded(ABC):
 
     @property
     def idle(self) -> bool:
-        """Say whether no call is open, and no request unanswered but one."""
+        """Return whether no call is open, and one request at most is unanswered."""
         return not self._inbox and self._conversation.idle
 
     @property
     def calm(self) -> bool:
-        """Say whether no call is open, and no request unanswered."""
+        """Return whether no call is open, and no request is unanswered."""
         return not self._inbox and self._conversation.calm
 
     def differs(self, text: str) -> JournalDiffers:
@@ -457,7 +457,7 @@ class Recorded(ABC):
         return journal.take()
 
     def _play_base(self, journal: Journal) -> Any:
-        """Return the state with which a predecessor went on from here, which is on its journal; None if it is not."""
+        """Return the state in the journal with which a predecessor went on from here; None without one."""
         if not journal.playing or journal.peek() is not Kind.BASE:
             return None
         serial, state, answers = wire.read_base(journal.take().payload)
@@ -465,7 +465,7 @@ class Recorded(ABC):
         return state
 
     def _hear_again(self, journal: Journal, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
-        """Return what was received here before; None behind the end of the journal."""
+        """Return the message that the predecessor received here; None behind the end of the journal."""
         kind = journal.peek()
         if kind is None:
             return None
@@ -489,10 +489,10 @@ class Recorded(ABC):
         return incoming
 
     # -- beginning anew -----------------------------------------------------------------------------------------------
-    def stand(self, anew: bool = False) -> Any:
-        """Return the state with which a predecessor went on from here; None if it did not.
+    def state_of_predecessor(self, anew: bool = False) -> Any:
+        """Return the state with which a predecessor went on from here; None without one.
 
-        Where this is called first with nothing open, or with `anew`, is the place that `begin_journal` returns to: a
+        The first call with nothing open, or one with `anew`, marks the place to which `begin_journal` returns: a
         successor replays the journal up to there, and goes on from the state.
         """
         journal = self._journal
@@ -510,12 +510,12 @@ class Recorded(ABC):
         return state
 
     def begin_journal(self, heard: Sequence[tuple[Request | Notice, int | None]] | None, state: Any = None) -> bool:
-        """Forget what was received; a successor replays only these requests, and goes on from the state.
+        """Drop the records so far; a successor replays only these requests, and goes on from the state.
 
-        With each request goes the digest of its answer, None if that is still to be given, or if none is due; then
-        `take_base` gives the successor the state. Without requests (None) a successor replays what came before the
-        place of `stand`, which returns the state. Nothing happens, and False is returned, without a journal or where
-        something else is open.
+        Each request has the digest of its reply, None if the reply is still to come, or if there is none; `take_base`
+        gives the successor the state. Without requests (None) a successor replays the records before the place of
+        `state_of_predecessor`, which returns the state. Without a journal, or where something else is open, nothing
+        happens and False is returned.
         """
         journal, conversation = self._journal, self._conversation
         if journal is None or journal.playing or not self.idle:
@@ -544,12 +544,12 @@ class Recorded(ABC):
         return True
 
     def answer_digest(self, request: Request) -> int | None:
-        """Return the record in a journal of the answer to a request; None if it is not given, or forgotten."""
+        """Return the digest of the reply to a request; None if there is none yet, or if it is forgotten."""
         answer = None if self._journal is None else self._conversation.answered(request)
         return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 
     def told_in_journal(self) -> Iterator[Notice]:
-        """Yield what was told since the journal was begun, read from there: it may be more than memory should hold."""
+        """Yield the notices since the begin of the journal, read from it: they may be larger than memory."""
         if self._journal is None:
             return
         for record in self._journal.records():

@@ -28,7 +28,7 @@ LIFE_BITS = 32  # of a number, for the batches of one life of a writer; what is 
 
 
 class Place(Enum):
-    """Where a batch stands among those that have come."""
+    """Where a batch belongs among those of its writer."""
 
     NEXT = "next"
     KNOWN = "known"  # it has come before
@@ -36,24 +36,24 @@ class Place(Enum):
 
 
 class Numbering:
-    """Know the last number of each writer.
+    """Keep the last number of each writer.
 
-    A writer counts its batches from one, without a gap. One that has lost what it knew begins a new life: its numbers
-    begin anew above all that it has used.
+    A writer numbers its batches from one, without a gap. A writer without its former state begins a new life: numbers
+    above all that it has used.
     """
 
     def __init__(self, last: Mapping[str, int] | None = None) -> None:
         self.last = dict(last or {})
 
     def expected(self, writer: str, number: int) -> int:
-        """Return the number that comes next of a writer which says `number`."""
+        """Return the next number expected of a writer that sends `number`."""
         life, last = number >> LIFE_BITS, self.last.get(writer)
         if last is None or life > last >> LIFE_BITS:
             return (life << LIFE_BITS) + 1
         return last + 1
 
     def place(self, writer: str, number: int) -> Place:
-        """Return where a batch stands; one that is next is noted as come."""
+        """Return where a batch belongs; the next one is noted as received."""
         expected = self.expected(writer, number)
         if number == expected:
             self.last[writer] = number
@@ -65,11 +65,11 @@ _ORDERS, _ORDERS_PER_LIFE = 1 << 30, 1 << 16  # numbers of 31 bits, which all da
 
 
 class Ordinals:
-    """Number the rows of signals; equal ones may be said twice, and each is one of its own.
+    """Number the rows of signals; equal signals may be sent twice, and each is a row.
 
-    Each of up to `workers` is counted apart, as are signals for all: workers that race do not come in the same order
-    when a phase begins again. What operators did is counted apart, too: a phase that begins again does without it.
-    `life` is the incarnation that began to count such orders; no other gives the same numbers.
+    Each worker and the signals for all are numbered separately: racing workers come in another order when a phase
+    begins again. Orders of operators are numbered separately, too: a phase that begins again has none of them. `life`
+    is the incarnation that began to count orders; no other one gives the same numbers.
     """
 
     def __init__(self, workers: int, life: int) -> None:
@@ -93,14 +93,14 @@ class Ordinals:
         return [list(pair) for pair in self._counts.items()]
 
     def restore(self, note: Iterable[Sequence[Any]]) -> None:
-        """Go on counting where `note` was taken."""
+        """Restore what `note` returned."""
         self._counts = {int(lane): int(count) for lane, count in note}
 
 
 class Sealed:
-    """Know how far the records have come that a store was told.
+    """Keep the progress of the records that a store has received.
 
-    What else is in its database was written behind them: a run that goes on from here takes it back.
+    Rows of the database beyond it were written later: a run that goes on from here withdraws them.
 
     Attributes:
         episodes: (phase, mode, worker, environment or empty) -> number of the last that was sealed.
@@ -121,7 +121,7 @@ class Sealed:
         }
 
     def hear(self, record: Sequence[Any]) -> None:
-        """Count a record; the store refuses what is no whole one."""
+        """Take the progress of a record; the store refuses malformed ones."""
         kind = record[0] if record else None
         if kind == "episode" and len(record) > 5:
             _, phase, mode, worker, environment, number, *_ = record
@@ -133,7 +133,7 @@ class Sealed:
             self.topics[record[1], record[2], record[3]] = record[9]
 
     def state(self, phase: int) -> dict[str, Any]:
-        """Return what is known of the phases from this one on, as plain values; earlier ones are over."""
+        """Return the state of the phases from this one on, as plain values; earlier ones are over."""
         return {
             "episodes": [[*key, number] for key, number in self.episodes.items() if key[0] >= phase],
             "evaluations": [[*key, number] for key, number in self.evaluations.items() if key[0] >= phase],
@@ -147,7 +147,7 @@ _KEPT = 2
 class PhaseCheckpoints:
     """Write the checkpoints of a run at the begins of phases into its folder; the two newest are kept.
 
-    What is there already is not written again: a governor that is started anew comes to the same checkpoints.
+    Existing checkpoints are not written again: the successor of a governor comes to the same checkpoints.
     """
 
     def __init__(self, results: Path) -> None:
@@ -155,11 +155,11 @@ class PhaseCheckpoints:
         self._due: deque[tuple[int, int, str]] = deque()  # number of a batch, phase, text
 
     def take(self, number: int, checkpoint: Mapping[str, Any]) -> None:
-        """Take the checkpoint of a `phase`; it counts when the batch of rows with this number is durable."""
+        """Take the checkpoint of a `phase`; it counts once the batch with this number is durable."""
         self._due.append((number, int(checkpoint["phase"]), checkpoint_text(checkpoint)))
 
     def settle(self, acknowledged: int) -> None:
-        """Write what is due; StoreError if that cannot be done, and it is not tried again."""
+        """Write the due checkpoints; StoreError if that fails, and it is not retried."""
         while self._due and self._due[0][0] <= acknowledged:
             _, phase, text = self._due.popleft()
             path = self._folder / phase_checkpoint_name(phase)
@@ -191,7 +191,7 @@ pack = msgpack.Packer(autoreset=True).pack
 def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """Return declarations as the store keeps them: id, space, unit, dtype, shape.
 
-    What an environment tells of itself has its text in the place of the space.
+    Properties that an environment declares of itself have their text in place of the space.
     """
     rows: list[list[Any]] = []
     for row in declarations:
@@ -207,7 +207,7 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
 
 
 class _Sent(NamedTuple):
-    """Hold a batch that is not acknowledged, as it travels."""
+    """Hold the wire form of a batch that is not acknowledged."""
 
     number: int
     size_bytes: int
@@ -218,12 +218,12 @@ class _Sent(NamedTuple):
 class Records:
     """Send records to the store; wait only when eight batches, or a mebibyte, are unacknowledged.
 
-    What is not acknowledged is kept, and said again under the same numbers: by `again`, and where the store has not
-    said anything for a while. It knows what it has, so that nothing is lost and nothing comes twice. A process that
-    has no predecessor's journal begins its numbers anew, above all that a process of its name has used.
+    Unacknowledged batches are kept and sent again under the same numbers: by `again`, and when the store was silent for
+    a while. The store knows the numbers that it has, so that nothing is lost or doubled. A process without a
+    predecessor's journal begins with numbers above all that processes of its name have used.
 
-    With `store` None everything is dropped: the run is not stored, as its user asked. `number` is that of the last
-    batch that was sent; a successor goes on behind it. `span_s` is the deadline `record`.
+    With `store` None all records are dropped: the user asked for no store. `number` is the number of the last batch
+    sent; a successor goes on behind it. `span_s` is the deadline `record`.
     """
 
     def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
@@ -245,11 +245,11 @@ class Records:
 
     @property
     def settled(self) -> bool:
-        """Say whether everything that was taken is acknowledged."""
+        """Return whether all records are acknowledged."""
         return not self._open and not self._sent
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
-        """Take one record; it leaves with the batch."""
+        """Take one record; it is sent with its batch."""
         if self._store is None:
             return
         if record[0] == "run":  # with the document
@@ -263,7 +263,7 @@ class Records:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was taken; StoreError or DeadlineExceeded if the store does not take it."""
+        """Send the taken records; StoreError or DeadlineExceeded if the store does not accept them."""
         if self._store is None:
             return
         self._remind()
@@ -283,18 +283,18 @@ class Records:
         self._send(sent)
 
     def again(self) -> None:
-        """Say all that is not acknowledged again, in its order: it, or its acknowledgement, may have been lost."""
+        """Send all unacknowledged batches again, in order: they, or their acknowledgements, may be lost."""
         for sent in list(self._sent):
             self._send(sent)
 
     def state(self) -> list[Any]:
-        """Return what a successor needs beside the stored rows: the last number, and what is not acknowledged."""
+        """Return the state that a successor needs: the last number, and the unacknowledged batches."""
         codec = codec_of(RecordBatch)
         sent = [[one.number, one.size_bytes, codec.encode(one.batch), one.blobs] for one in self._sent]
         return [self.number, sent, [self._open, self._weight, self._bytes], self.waiting, self.heads]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Restore a predecessor's state; what is not acknowledged is sent again by `again`."""
+        """Restore a predecessor's state; `again` sends its unacknowledged batches."""
         codec = codec_of(RecordBatch)
         self.number, sent, (self._open, self._weight, self._bytes), self.waiting, self.heads = state
         self._sent = deque(
@@ -307,12 +307,12 @@ class Records:
         self._participant.tell(self._store, "record.batch", sent.batch, blobs=sent.blobs)
 
     def _heard_something(self) -> None:
-        """Begin to wait for a word of the store."""
+        """Restart the wait for a message of the store."""
         self._pause_s = RETRY_S["records"]
         self._again_s = self._participant.clock() + RETRY_S["records"]
 
     def _remind(self) -> None:
-        """Say all again if the store has said nothing for a while; ever more rarely, since it may only be slow."""
+        """Send all again if the store has been silent for a while; ever more rarely, since it may only be slow."""
         now_s = self._participant.clock()
         if self._sent and now_s >= self._again_s and self._failure is None:
             self._pause_s = min(2 * self._pause_s, RETRY_S["records_most"])
@@ -320,7 +320,7 @@ class Records:
             self.again()
 
     def mark(self) -> int:
-        """Send what was taken; return the number up to which all is sent."""
+        """Send the taken records; return the number up to which all is sent."""
         self.flush()
         return self.number
 
@@ -335,7 +335,7 @@ class Records:
         self._wait(0, 0)
 
     def _wait(self, messages: int, size_bytes: int) -> None:
-        """Wait until no more than these batches and bytes are unacknowledged."""
+        """Wait until at most these batches and bytes are unacknowledged."""
         clock = self._participant.clock
         since_s = looked_s = clock()
         self._until_s = since_s + (self.span_s or 0.0)
@@ -354,7 +354,7 @@ class Records:
             raise self._failure
 
     def _tell_wait(self, since_s: float, now_s: float) -> None:
-        """Say that we wait for the store, ever more rarely; while it waits itself it says so."""
+        """Report the wait for the store, ever more rarely; a store that waits itself reports that."""
         if self.waiting is None and self._reports.due(since_s, now_s):
             left = "" if self.span_s is None else f"; gives up in {self._until_s - now_s:.1f} s"
             self._participant.tell_waiting(f"waiting {now_s - since_s:.1f} s for the store to acknowledge rows{left}")
@@ -363,7 +363,7 @@ class Records:
         return len(self._sent) > messages or sum(sent.size_bytes for sent in self._sent) > size_bytes
 
     def heard(self, told: Notice) -> bool:
-        """Take an acknowledgement; says whether it was one."""
+        """Take an acknowledgement; return whether the notice was one."""
         if told.head.call != "record.ack":
             return False
         ack = codec_of(RecordAck).decode(told.body)
@@ -382,6 +382,6 @@ class Records:
         return True
 
     def lost(self, peer: str, reason: str) -> None:
-        """Note that a peer is gone for good; if it was the store, nothing can be written any more."""
+        """Note that a peer is lost for good; after the store nothing can be written any more."""
         if peer == self._store:
             self._failure = StoreError(f"the store is gone: {reason}")

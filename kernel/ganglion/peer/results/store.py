@@ -1,4 +1,4 @@
-"""Host of the store: takes records of all writers, makes them durable, acknowledges after the commit."""
+"""Host of the store: takes the records of all writers, commits and then acknowledges them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 
 
 @dataclass(slots=True)
 class _Trouble:
-    """Hold that nothing can be written at present: since when, why, when to try again, and when to tell it again."""
+    """The state while nothing can be written: since when, why, and when to retry and to report again."""
 
     since_s: float
     error: StoreUnavailable
@@ -52,17 +52,17 @@ class StoreHost(Host):
     """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge.
 
     While the store cannot be written nothing is acknowledged, so that every writer stops when its credit is used up;
-    batches that come meanwhile are held, which credit bounds. It is tried again every second until the deadline
+    batches that arrive meanwhile are held, bounded by the credit. The store is retried every second until the deadline
     `record`; then the run fails by name, with whole episodes.
 
-    A batch that comes again is only acknowledged. With a journal a successor replays what its predecessor received, and
-    writes all of it: what the database has is compared. The journal is compacted now and then to what a successor
-    still needs: rows of open episodes, and records of the newest phases, which a resumed run has withdrawn.
+    A repeated batch is only acknowledged. With a journal a successor replays the batches of its predecessor and writes
+    all of them: rows that the database has are compared. The journal is compacted to the records that a successor
+    still needs: rows of open episodes, and records of the newest phases, which a resumed run withdraws.
 
     Args:
         writer: Of the run.
         span_s: The deadline of its tries, in seconds; None is none.
-        behind: The phase from which on all is withdrawn that the journal of a predecessor does not have.
+        behind: The phase from which on rows are withdrawn that the journal of a predecessor does not hold.
     """
 
     participant: Participant
@@ -108,16 +108,16 @@ class StoreHost(Host):
             self._take_held()
 
     def _is_early(self, peer: str, batch: RecordBatch) -> bool:
-        """Say whether a batch comes before the begin of its run, which was lost on its way: both are sent again."""
+        """Return whether a batch arrives before the begin of its run, which was lost: both are sent again."""
         return not self._begun and not _has(batch, "run") and not self._gapes(peer)
 
     def _gapes(self, peer: str) -> bool:
-        """Say whether a batch of a writer has been missing for too long; it is missing from now on at the latest."""
+        """Return whether a batch of a writer has been missing for too long; it counts as missing from now on."""
         now_s = self.participant.clock()
         return now_s - self._missed_s.setdefault(peer, now_s) > _GAP_S
 
     def _comes_next(self, peer: str, number: int) -> bool:
-        """Say whether a batch is the next of its writer; acknowledge again what has come, miss what has not."""
+        """Return whether a batch is the next of its writer; an earlier one is acknowledged again, a gap is noted."""
         expected, place = self._heard.expected(peer, number), self._heard.place(peer, number)
         if place is Place.NEXT:
             self._missed_s.pop(peer, None)
@@ -129,7 +129,7 @@ class StoreHost(Host):
         return place is Place.NEXT
 
     def _owe(self, peer: str) -> None:
-        """Acknowledge to a writer with the next commit all that has come of it; what is held is not."""
+        """Acknowledge with the next commit all batches of a writer, except held ones."""
         if self._trouble is None:
             self._note(peer, self._heard.last.get(peer, 0))
 
@@ -143,12 +143,12 @@ class StoreHost(Host):
         self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
-        playing = self.participant.playing
-        if self._rows >= (_REPLAY_ROWS if playing else _COMMIT_ROWS) or (self._bytes >= _COMMIT_BYTES and not playing):
+        due = not self.participant.playing and (self._bytes >= _COMMIT_BYTES or self._ended)  # its end is awaited
+        if due or self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
 
     def joined(self) -> None:
-        """Watch the governor: when it is lost no other process can write how the run ended."""
+        """Watch the governor: after its loss no other process can write the end of the run."""
         welcome, base = self.participant.welcome, self.participant.take_base()
         assert welcome is not None
         if base is not None:
@@ -160,14 +160,14 @@ class StoreHost(Host):
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def reconnected(self) -> None:
-        """Make durable what a predecessor received, and acknowledge it again; what was on its way is sent again."""
+        """Commit the batches of a predecessor and acknowledge them again; writers repeat lost ones."""
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
         for peer in self._heard.last:
             self._owe(peer)
         self.commit()
 
     def gone(self, gone: PeerGone) -> None:
-        """End the run of a governor that is lost and does not return; what was not sealed stays invisible."""
+        """End the run of a governor that is lost for good; unsealed rows stay invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
@@ -176,7 +176,7 @@ class StoreHost(Host):
             self.commit()
 
     def tick(self) -> None:
-        """Commit what has waited long enough, or try again; called at least every `COMMIT_S`."""
+        """Commit rows that have waited long enough, or retry; called at least every `COMMIT_S`."""
         now_s = self.participant.clock()
         if self.participant.playing:
             self._take_back()
@@ -188,14 +188,14 @@ class StoreHost(Host):
             self.commit()
 
     def _take_back(self) -> None:
-        """Withdraw what was written behind the end of the journal once it is replayed, before the bus is joined."""
+        """Withdraw rows beyond the end of the replayed journal, before the bus is joined."""
         if self._behind is not None and self.participant.played:
             behind, self._behind = self._behind, None
             known = self._sealed
             self._guard(lambda: self._writer.withdraw_behind(behind, known.episodes, known.evaluations, known.topics))
 
     def commit(self) -> None:
-        """Make everything durable and acknowledge it; what cannot be written now is not acknowledged."""
+        """Commit and acknowledge all rows; rows that cannot be written now are not acknowledged."""
         if not self._unacknowledged or self._trouble is not None:
             return
         self._guard(self._writer.commit)
@@ -220,7 +220,7 @@ class StoreHost(Host):
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
 
     def close(self) -> None:
-        """Commit and close; a failure that was told before is not raised again."""
+        """Commit and close; a failure that was reported before is not raised again."""
         self.commit()
         if self._trouble is not None:
             self._give_up(self._trouble, "the run was ended")
@@ -231,7 +231,7 @@ class StoreHost(Host):
                 raise
 
     def _guard(self, act: Callable[[], Any]) -> Any:
-        """Do something with the database; a permanent failure is told to every writer from then on."""
+        """Call a function of the database; a permanent failure is reported to every writer from then on."""
         if self._failed is not None:
             return None
         try:
@@ -252,7 +252,7 @@ class StoreHost(Host):
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def _compact(self) -> None:
-        """Begin the journal anew, once it is long and all that came is durable, with what a successor still needs."""
+        """Compact the journal, once it is long and all rows are durable, to the records that a successor needs."""
         size_bytes = self.participant.journal_bytes
         if size_bytes < self._shorten_at_bytes or self._failed or self._held or not self.participant.idle:
             return
@@ -270,7 +270,7 @@ class StoreHost(Host):
         self._shorten_at_bytes = max(STORE_JOURNAL_BYTES, 2 * size_bytes)
 
     def _needed(self, bytes_max: int) -> list[Notice] | None:
-        """Return the batches in the journal without what is not needed any more; None if hardly anything can go."""
+        """Return the journal's batches without needless records; None if hardly any can be dropped."""
         numbering, kept, size_bytes = Numbering(self._base), list[Notice](), 0
         codec = codec_of(RecordBatch)
         for told in self.participant.told_in_journal():
@@ -289,14 +289,14 @@ class StoreHost(Host):
         return kept
 
     def _needs(self, record: Sequence[Any]) -> bool:
-        """Say whether a successor has to receive a record although it is durable."""
+        """Return whether a successor needs a record although it is durable."""
         if record[0] in ("steps", "actions", "body_steps", "body_actions", "resets"):
             return self._writer.is_open(record)
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
     # -- when nothing can be written ----------------------------------------------------------------------------------
     def _try_again(self, trouble: _Trouble, now_s: float) -> None:
-        """Commit; go on where it succeeds, fail by name at the deadline."""
+        """Retry the commit; fail by name at the deadline."""
         self._trouble = None
         try:
             self._writer.commit()
@@ -317,7 +317,7 @@ class StoreHost(Host):
             self._take(*self._held.popleft())
 
     def _give_up(self, trouble: _Trouble, why: str) -> None:
-        """Write how the run ended with the space reserved for that, if that is possible; tell every writer."""
+        """Write the end of the run into the reserved space, if possible; report to every writer."""
         self._trouble, self._ended = None, True
         failure = StoreError(f"store: {why}: {trouble.error}")
         try:
@@ -330,7 +330,7 @@ class StoreHost(Host):
         self._acknowledge()
 
     def _suffer(self, trouble: _Trouble, now_s: float) -> None:
-        """Try again later; tell the writers that the store is alive, and observers why nothing moves."""
+        """Schedule a retry; tell writers that the store is alive, and observers why it waits."""
         self._trouble = trouble
         trouble.again_s = now_s + RETRY_S["store"]
         text = f"the store cannot be written: {trouble.error}"

@@ -1,4 +1,4 @@
-"""Arrays: what batched objects of authors are given, and what these return, by id or as matrices."""
+"""Arrays: the values that batched objects of authors receive and return, by id or as matrices."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
 
 def takes_arrays(muscle: type[Muscle]) -> bool:
-    """Say whether a muscle decides on arrays: the default `propose_batch` only asks for one body after the other."""
+    """Return whether a muscle decides on arrays: the default `propose_batch` calls one body after the other."""
     return muscle.batched and muscle.propose_batch is not Muscle.propose_batch
 
 
 def learns_arrays(brain: Brain) -> bool:
-    """Say whether a brain learns from arrays: the default `learn` only thinks about one row after the other."""
+    """Return whether a brain learns from arrays: the default `learn` thinks about one row after the other."""
     return brain.batched and type(brain).learn is not Brain.learn
 
 
@@ -51,7 +51,7 @@ class Readings(Mapping[str, Array]):
 
 
 def field_of(what: str, layout: Layout, given: Any, bodies: int = 1, names: Sequence[str] = ()) -> Field:
-    """Return a map from ids to arrays as it travels; AuthorError names what is strange, missing or wrong."""
+    """Return a map from ids to arrays in wire form; AuthorError names an unknown, missing or wrong entry."""
     if not isinstance(given, Mapping):
         raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
     if bodies == 1 and layout.scalar and list(given) == list(layout.ids):  # the usual case: one number in each array
@@ -68,10 +68,10 @@ def field_of(what: str, layout: Layout, given: Any, bodies: int = 1, names: Sequ
 
 
 def batch_field(what: str, layout: Layout, given: Any, names: Sequence[str]) -> Field:
-    """Return a map from ids to arrays of many bodies as it travels, compared with their spaces block by block.
+    """Return a map from ids to arrays of many bodies in wire form, checked against their spaces block by block.
 
     Raises:
-        AuthorError: It names what is strange, missing or wrong, and the body by its name.
+        AuthorError: It names the unknown, missing or wrong entry, and the body.
     """
     count = len(names)
     if (type(given) is dict or isinstance(given, Mapping)) and given.keys() == layout.index.keys():
@@ -117,7 +117,7 @@ def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
 
 
 def wants_of(wants: Any, count: int) -> bytes | None:
-    """Return which bodies decide before the next step as it travels; None if that is not said."""
+    """Return in wire form which bodies decide before the next step; None where that is not given."""
     if wants is None:
         return None
     found = np.asarray(wants)
@@ -171,7 +171,7 @@ def flag_of(name: str, flag: Any) -> bool:
 
 
 def state_of(batch: StepBatch, sensors: Layout, rewards: Layout) -> EnvironmentState:
-    """Return a step as rewards and transformers take it."""
+    """Return a step in the form that rewards and transformers take."""
     readings = sensors.values(field_of("sensor", sensors, batch.readings), "readings")
     earned = rewards.values(field_of("reward", rewards, batch.rewards), "rewards")
     return EnvironmentState(

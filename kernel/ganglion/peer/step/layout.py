@@ -1,4 +1,4 @@
-"""Layouts: what a declaration says of values, the two forms in which these travel, and what turns one into the other.
+"""Layouts: ids and spaces of a declaration, the two wire forms of values, and the conversions between them.
 
 A *field* holds the values of n bodies. As **blocks** it has one `bytes` for each maximal run of neighbouring ids of
 equal dtype, an array `[n, columns]` in C order, little-endian; our own participants speak so. As **rows** it has one
@@ -52,18 +52,18 @@ class Run(NamedTuple):
 
 
 class Layout:
-    """Hold the ids and spaces of a declaration, in its order; turn values into what travels and back.
+    """Hold the ids and spaces of a declaration, in its order; convert values to their wire form and back.
 
     With `missing` a value may be None: the reward of an environment that was not stepped.
 
     Attributes:
         scalar: Whether each value is a number.
-        open: Where infinity may be contained.
+        open: The places whose spaces may contain infinity.
         types: The type of each value in a row where all are numbers; None where they are not.
-        runs: What describes the blocks.
+        runs: The blocks.
         sizes: The bytes of each block of one body.
         width: The columns of `matrix`.
-        pack, unpack: Where all values are numbers of one dtype, what makes the block of one body of them, and back.
+        pack, unpack: Convert one body's numbers to a block and back, where all values are numbers of one dtype.
         dtype: Of `matrix`: numpy's `result_type` of the spaces, so of integers only if all are.
     """
 
@@ -106,7 +106,7 @@ class Layout:
 
     @classmethod
     def of(cls, declarations: Iterable[Mapping[str, Any]], missing: bool = False) -> Layout:
-        """Return the layout of declarations as they travel: maps with `id` and `space`."""
+        """Return the layout of declarations in wire form: maps with `id` and `space`."""
         rows = list(declarations)
         return cls([str(row["id"]) for row in rows], [space_from_wire(row["space"]) for row in rows], missing)
 
@@ -189,7 +189,7 @@ class Layout:
         return None
 
     def to_row(self, values: Sequence[Any]) -> list[Any]:
-        """Return contained values of one body as they travel in a row."""
+        """Return contained values of one body as a row."""
         if self.types is not None and list(map(type, values)) == self.types:
             return list(values)
         return [
@@ -288,11 +288,11 @@ class Layout:
         return part.reshape(shape_of(space))
 
     def rows(self, field: Field, count: int = 1) -> Field:
-        """Return a field that has been checked as rows."""
+        """Return a checked field as rows."""
         return [self.to_row(values) for values in self.bodies(field, "values", count)]
 
     def checked(self, field: Field, what: str, finite: bool = False, count: int = 1) -> Field:
-        """Return a field from outside as our own hosts would send it: blocks, or rows if a value is missing.
+        """Return a field from outside in the form of our own hosts: blocks, or rows if a value is missing.
 
         An integer where a float is declared becomes one, nested lists become bytes, so that equal programs in different
         languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is NaN, or,
@@ -426,8 +426,8 @@ class Cut:
     """Cut the fields of a layout out of those of sources: an agent's readings out of those of environments.
 
     Attributes:
-        layout: Of what is cut out.
-        whole: The source whose field it is, all of it and in its order; None if it is not one source's.
+        layout: Of the cut values.
+        whole: The source whose whole field is cut, in its order; None if there is no such source.
     """
 
     def __init__(
@@ -451,7 +451,7 @@ class Cut:
         return found
 
     def __call__(self, fields: Sequence[Field], count: int = 1) -> Field:
-        """Return what is cut out of the fields of all sources, of so many bodies."""
+        """Return the cut of the fields of all sources, of so many bodies."""
         if self.whole is not None:
             return fields[self.whole]
         bodies = range(count)
@@ -471,10 +471,10 @@ class Cut:
 
 
 class Masks:
-    """Know which sensors say what is allowed of which actuators; false if none does.
+    """Keep which sensors are masks of which actuators; false without masks.
 
     Attributes:
-        columns: Where in observations these stand, see `mask_columns`.
+        columns: The columns of the masks in observations, see `mask_columns`.
     """
 
     def __init__(self, sensors: Layout, actuators: Layout) -> None:
@@ -522,7 +522,7 @@ class Masks:
 
 
 def mask_fault(sensors: Layout, actuators: Layout) -> str | None:
-    """Return what is wrong with the Masks of a declaration: each is of a Discrete actuator of its size."""
+    """Return what is wrong with the masks of a declaration: each is of a Discrete actuator of its size."""
     known: dict[str, str] = {}
     for uid, space in sensors.pairs():
         if not isinstance(space, Mask):
@@ -555,7 +555,7 @@ class Groups:
         self.firsts = list(accumulate((len(layout.runs) for layout in layouts), initial=0))  # run of each layout
 
     def sorted(self, places: Array) -> Array:
-        """Return what sorts bodies by groups, those of one as they stand."""
+        """Return the order that sorts bodies by groups, stable within a group."""
         assert self.of is not None
         return np.argsort(self.of[places], kind="stable")
 
@@ -585,7 +585,7 @@ class Groups:
         return runs[0][rows].tobytes() if len(runs) == 1 else b"".join([run[rows].tobytes() for run in runs])
 
     def blocks(self, runs: Sequence[Array], places: Array, rows: bool = False) -> Field:
-        """Return matrices of bodies sorted by groups as they travel: as blocks, or as rows."""
+        """Return matrices of bodies sorted by groups in wire form: as blocks, or as rows."""
         if self.of is None and not rows:
             return blocks_of(runs)
         found: Field = []
@@ -621,19 +621,19 @@ class Groups:
 
 
 def of_group(declarations: Iterable[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:
-    """Return the declarations of one group of bodies; without a number they are of the first."""
+    """Return the declarations of one group of bodies; those without a number belong to the first."""
     return [row for row in declarations if row.get("group", 0) == number]
 
 
 def blocks_of(runs: Sequence[Array], places: Array | None = None) -> Field:
-    """Return matrices, one for each block, as they travel: of all bodies, or of those at some places."""
+    """Return matrices, one for each block, in wire form: of all bodies, or of those at some places."""
     if places is None:
         return [runs[0].tobytes()] if len(runs) == 1 else [run.tobytes() for run in runs]
     return [run[places].tobytes() for run in runs]
 
 
 def writable_copy(value: Any) -> Any:
-    """Return a state whose arrays, in lists and tuples too, may be written to."""
+    """Return a copy of a state whose arrays, in lists and tuples too, are writable."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
@@ -642,7 +642,7 @@ def writable_copy(value: Any) -> Any:
 
 
 def is_blocks(field: Field) -> bool:
-    """Say whether a field has blocks, or nothing."""
+    """Return whether a field has blocks, or is empty."""
     return not field or type(field[0]) is bytes
 
 
@@ -655,7 +655,7 @@ def shape_of(space: Space) -> tuple[int, ...]:
 
 
 def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[str, Space]]) -> str | None:
-    """Return what is wrong with `between: zero` of a body (None: of one that may be spawned); None if nothing is."""
+    """Return what is wrong with `between: zero` of a body (b None: of one that may be spawned); None if valid."""
     for name, space in actuators:
         try:
             space.from_vector(np.zeros(space.size, space.dtype))
@@ -666,7 +666,7 @@ def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[
 
 
 def out(space: Space, value: Any) -> Any:
-    """Return a contained value as it travels in a row, or in a declaration."""
+    """Return a contained value in the wire form of rows and declarations."""
     return space.canonical(value) if space.scalar else _vector(space, value)
 
 
@@ -680,14 +680,14 @@ def _joined(spaces: Sequence[Space], bounds: str) -> Array:
 
 
 def _is_open(space: Space) -> bool:
-    """Say whether a space may contain infinity."""
+    """Return whether a space may contain infinity."""
     if space.composite:
         return space.dtype.kind == "f"
     return isinstance(space, Box) and not bool(np.isfinite([space.low, space.high]).all())
 
 
 def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return a declaration as it travels."""
+    """Return a declaration in wire form."""
     found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
     if value is not None:
         found["value"] = out(space, value)

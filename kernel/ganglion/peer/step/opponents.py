@@ -1,4 +1,4 @@
-"""Opponents: snapshots of a model, which of them a team plays by, which team learns, ratings."""
+"""Opponents: snapshots of a model, which of them a team plays by, which team learns; ratings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Pool(Generic[Kept]):
         self.snapshots: list[Kept] = []
 
     def learned(self, count: int) -> bool:
-        """Count transitions that were learned; say whether a snapshot is due behind them."""
+        """Count learned transitions; return whether a snapshot is due."""
         before = self._learned // self._every
         self._learned += count
         return self._learned // self._every > before
 
     def add(self, snapshot: Kept) -> None:
-        """Keep a snapshot in place of the oldest, if there are as many as may be."""
+        """Keep a snapshot, in place of the oldest once the pool is full."""
         self.snapshots = [*self.snapshots, snapshot][-self.window :]
 
     def state(self) -> list[Any]:
@@ -49,7 +49,7 @@ class Draws:
         return int(self._rng.integers(count))
 
     def state(self) -> list[Any]:
-        """Return where the stream stands, as plain values."""
+        """Return the state of the stream, as plain values."""
         found: Mapping[str, Any] = self._rng.bit_generator.state
         numbers = found["state"]
         return [hex(numbers["state"]), hex(numbers["inc"]), found["has_uint32"], found["uinteger"]]
@@ -76,7 +76,7 @@ class Opponents:
         }
 
     def learned(self, count: int, snapshot: Callable[[], list[Any]]) -> None:
-        """Count transitions that were learned; keep a snapshot in each pool in which one is due."""
+        """Count learned transitions; keep a snapshot in each pool in which one is due."""
         due = [pool for pool in self._pools if pool.learned(count)]
         if due:
             taken = snapshot()
@@ -103,12 +103,12 @@ class Opponents:
 
 
 class Turns:
-    """Say whose models are to change, and which agents learn, of those of a worker that play by a pool.
+    """Decide whose models change, and which agents learn, of a worker's agents that play by a pool.
 
     Args:
         swap_every: Decisions between two draws, of each.
         rotate_every: Decisions of the team that learns until the next one does.
-        teams: Those that take turns in learning, team by team, as their numbers; none: for all of them is drawn.
+        teams: Numbers of the agents that take turns in learning, team by team; none: models of all are drawn.
     """
 
     def __init__(self, swap_every: Sequence[int], rotate_every: int | None, teams: Sequence[Sequence[int]]) -> None:
@@ -119,11 +119,11 @@ class Turns:
 
     @property
     def learning(self) -> Sequence[int]:
-        """Return which team learns by the current model now; none where teams do not take turns."""
+        """Return the team that learns by the current model; None where teams do not take turns."""
         return self._teams[self._turn] if self._teams else ()
 
     def learns(self, one: int) -> bool:
-        """Say whether what it decides is learned from: of those that take turns, one team at a time."""
+        """Return whether decisions of an agent are learned from: of teams that take turns, one at a time."""
         return one not in self._taking or one in self.learning
 
     def decided(self, one: int, count: int) -> None:
@@ -131,11 +131,11 @@ class Turns:
         self._decided[one] += count
 
     def again(self, one: int) -> None:
-        """Have one change its model in any case, since its muscle was made anew."""
+        """Let an agent change its model in any case, since its muscle is new."""
         self._fresh.append(one)
 
     def due(self) -> list[int]:
-        """Return whose models are to change now, in order; at first all. Their decisions are counted anew."""
+        """Return whose models change now, in order; at first all. Their counts restart."""
         before, found, self._fresh = self.learning, {*self._fresh}, []
         if self._rotate_every is not None and sum(self._decided[one] for one in before) >= self._rotate_every:
             self._turn = (self._turn + 1) % len(self._teams)
@@ -147,7 +147,7 @@ class Turns:
         return sorted(found)
 
     def state(self) -> list[Any]:
-        """Return counts and whose turn it is."""
+        """Return the counts, and whose turn it is."""
         return [list(self._decided), list(self._fresh), self._turn]
 
     def restore(self, state: Sequence[Any]) -> None:

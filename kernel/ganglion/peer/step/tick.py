@@ -1,4 +1,4 @@
-"""Timelines: what is due in a tick, which bodies decide, which episodes end, what ends a phase; on index arrays.
+"""Timelines: what is due in a tick, which bodies decide, which episodes end, what ends a phase; index arrays.
 
 A *row* is the number of a body in the table of its worker, in the order of agents, environments and `b`. An environment
 has one timeline for all its bodies, or with `episode_end: each` one for each of them.
@@ -26,7 +26,7 @@ BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
 
 
 class Clock(NamedTuple):
-    """Say when an environment steps, and what ends its episodes and its part; None is no bound.
+    """Describe when an environment steps, and what ends its episodes and its phase; None is no bound.
 
     `end` is `all`, `any`, `each`, `environment`, or the number of the row whose end ends the episode.
     """
@@ -43,8 +43,8 @@ class Clock(NamedTuple):
 class EndedEpisode(NamedTuple):
     """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
 
-    `closed` are the rows of bodies that lived until its end: their last transitions are truncated. One that is `lost`
-    counts for no body. `b` is the number of the body then: its row may be another one's afterwards.
+    `closed` are the rows of bodies that lived until its end: their last transitions are truncated. A `lost` episode
+    counts for no body. `b` is the number of the body then: another body may have its row later.
     """
 
     environment: int
@@ -70,10 +70,10 @@ class Timelines:
 
     Attributes:
         tick: The running one.
-        rows: Environment -> its rows: those of bodies that are there from the begin, then those of others, ascending.
-        static: Environment -> the former.
-        b: The number of the body that has a row, -1 where no body has been yet, per row.
-        spare: Whether a row is for bodies that are spawned.
+        rows: Environment -> its rows, ascending: those of the document's bodies, then those for spawned bodies.
+        static: Environment -> the rows of the document's bodies.
+        b: The number of the body of a row, -1 before the first one, per row.
+        spare: Whether a row is for spawned bodies.
         alive: Whether a body takes part in a running episode, per row.
         fresh: Whether a body has not decided in its episode yet, per row.
         step: Steps of the episode of a body, per row.
@@ -121,7 +121,7 @@ class Timelines:
         return {name: value if type(value) is int else value.copy() for name, value in values.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         for name in self.STATE:
             value = state[name]
             setattr(self, name, value if type(value) is int else value.copy())
@@ -156,7 +156,7 @@ class Timelines:
         return self._by_clock(np.flatnonzero(found))
 
     def _by_clock(self, rows: Array) -> Array:
-        """Return which of living bodies decide by their clocks, or by what their environments said."""
+        """Return which of these living bodies decide, by their clocks or by the wants of their environments."""
         if self._always and not self._wanted:
             return rows
         since = self.step[rows] - self._offset[rows]
@@ -168,7 +168,7 @@ class Timelines:
         return found
 
     def want(self, environment: int, rows: Array, wants: Array | None) -> None:
-        """Take what an answer says of the decisions of these bodies before the next step; None leaves all to clocks."""
+        """Take the wants of a reply for the next decisions of these bodies; None: their clocks decide."""
         if wants is not None:
             self._wanted = 1
         if self._wanted:
@@ -176,7 +176,7 @@ class Timelines:
             self._want[rows] = BY_CLOCK if wants is None else wants
 
     def living(self, environment: int) -> Array:
-        """Return the places of living bodies among the rows of an environment, ascending."""
+        """Return the seats of living bodies among the rows of an environment, ascending."""
         found: Array = self.alive[self.rows[environment]].nonzero()[0]
         return found
 
@@ -192,16 +192,16 @@ class Timelines:
         self._begin(rows)
 
     def _unspent(self, environment: int) -> Array:
-        """Say of each body of the document, with `each`, whether its budget allows more steps."""
+        """Return for each body of the document, with `each`, whether its budget allows more steps."""
         rows, clock = self.static[environment], self.clocks[environment]
         episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
         found: Array = (self.episode[rows] - self.more_of[rows] < episodes) & (self._made[rows] < steps)
         return found
 
     def limits(self, environment: int) -> dict[str, Any]:
-        """Return what the host of an environment with `each` has to know: its budgets now, and how far its bodies are.
+        """Return the budgets of an environment with `each` for its host, and the progress of its bodies.
 
-        There is a number for each body.
+        Lists have a number for each body.
         """
         rows, clock = self.rows[environment], self.clocks[environment]
         more = np.where(self.spare[rows], 0, self.more_of[rows])  # a spawned body has the budget as it is
@@ -210,7 +210,7 @@ class Timelines:
         return {**found, "episodes": self.episode[rows].tolist(), "made": self._made[rows].tolist()}
 
     def settle(self, environment: int) -> None:
-        """Say whether the budget of an environment, whose episodes were closed from outside, is spent."""
+        """Update whether the budget of an environment is spent, after its episodes were closed from outside."""
         clock = self.clocks[environment]
         if clock.end == "each":
             self.spent[environment] = not self._unspent(environment).any()
@@ -219,7 +219,7 @@ class Timelines:
             self.spent[environment] = episodes == clock.budget_episodes or steps == clock.budget_steps
 
     def grant(self) -> None:
-        """Give each environment, or each body, its budget of episodes once more."""
+        """Renew the budget of episodes of each environment, or of each body."""
         self.more, self.more_of = list(self.episodes), self.episode.copy()
         self.spent = [len(rows) == 0 for rows in self.rows]
 
@@ -230,10 +230,10 @@ class Timelines:
     def take(
         self, environment: int, rows: Array, flags: Array, own: int, begun: Array, spawned: Spawned | None = None
     ) -> list[EndedEpisode]:
-        """Take a step: the flags of these rows, the environment's own, and the rows that begin anew within the step.
+        """Take a step: the flags of these rows, the environment's own, and the rows whose next episode begins in it.
 
-        Bodies that ended, or whose episode is over, live no longer; with `each` those that begin anew live again.
-        `spawned` are bodies that live from now on, unless the episode of their environment ends with this step.
+        Ended bodies, and bodies of an ended episode, are no longer alive; with `each` those of `begun` are alive again.
+        `spawned` bodies are alive from now on, unless the episode of their environment ends with this step.
         """
         self.step[rows] += 1
         self._made[rows] += 1
@@ -253,7 +253,7 @@ class Timelines:
         return over
 
     def free(self, environment: int, ended: Array, begun: Array) -> Array:
-        """Return the rows that are free for bodies that a step spawns, in which these ended and these began anew."""
+        """Return the rows that are free for spawned bodies in a step in which these bodies ended and began."""
         spare = self.rows[environment][len(self.static[environment]) :]
         lives = self.alive[spare] & ~np.isin(spare, ended) | np.isin(spare, begun)
         return spare[~lives]
@@ -311,7 +311,7 @@ class Timelines:
         return [over]
 
     def _satisfying(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> int | None:
-        """Return the flags of those whose end satisfies the rule of the environment in this step, None if it is not."""
+        """Return the flags of the bodies whose end satisfies the environment's rule in this step; None without any."""
         end = self.clocks[environment].end
         if end == "environment":
             return own or None
@@ -333,9 +333,9 @@ class Timelines:
         return EndedEpisode(environment, None, number, steps, terminated, reason, closed, lost)
 
     def close(self, environment: int, reason: str, lost: bool = False) -> list[EndedEpisode]:
-        """Close the open episodes of an environment from outside; one that made no step is none.
+        """Close the open episodes of an environment from outside; episodes without a step do not count.
 
-        One that is `lost` is one in any case, and does not count for the budget.
+        `lost` episodes are recorded in any case, and do not count for the budget.
         """
         rows = self.rows[environment]
         if self.spent[environment] or not self.open(environment):
@@ -359,12 +359,12 @@ class Timelines:
         return found
 
     def open(self, environment: int) -> bool:
-        """Say whether a body of an environment lives, or its episode goes on without any."""
+        """Return whether a body of an environment is alive, or its episode goes on without bodies."""
         return self.steps[environment] > 0 or 1 in self.alive[self.rows[environment]].tobytes()
 
     @property
     def finished(self) -> bool:
-        """Say whether the spent budgets end the phase."""
+        """Return whether spent budgets end the phase."""
         if self.end == "any":
             return any(spent and len(rows) for spent, rows in zip(self.spent, self.rows, strict=True))
         if self.end == "all":
@@ -373,11 +373,11 @@ class Timelines:
 
 
 class Pace:
-    """Keep the virtual ticks of environments each of which goes its own way.
+    """Keep the virtual ticks of independent environments.
 
     Attributes:
         at: The tick at which each steps next.
-        lead: An environment that is so many ticks ahead of the slowest unfinished one stops; None: none does.
+        lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
     """
 
     def __init__(self, clocks: Sequence[Clock], lead: int | None = None) -> None:
@@ -389,7 +389,7 @@ class Pace:
         self.at[environment] += self._periods[environment]
 
     def join(self) -> None:
-        """Have all step next behind the last step of any."""
+        """Let all environments step next behind the last step of any."""
         last = max(map(self.since, range(len(self.at))))
         for environment, period in enumerate(self._periods):
             self.at[environment] += -((self.at[environment] - last) // period) * period
@@ -399,7 +399,7 @@ class Pace:
         return max(0, self.at[environment] - self._periods[environment] + 1)
 
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
-        """Say whether an environment may step next; those that are `spent` hold up no other."""
+        """Return whether an environment may step next; `spent` ones hold up no other."""
         if self.lead is None:
             return True
         slowest = min(at for at, done in zip(self.at, spent, strict=True) if not done)

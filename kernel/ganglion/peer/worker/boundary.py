@@ -22,7 +22,7 @@ _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an episode ends: its flags, its reason, and the signals that were wished for."""
+    """The end of an episode: its flags, its reason, and the signals that were requested."""
 
     terminated: bool
     truncated: bool
@@ -31,11 +31,11 @@ class Ending:
 
 
 class WorkerRounds:
-    """Keep what an episode and the ticks of bodies have in common: rounds of brains, wishes, tolerated errors, the end.
+    """Keep the state that episodes and ticks share: rounds of brains, requested signals, tolerated errors, the end.
 
     Attributes:
-        number, step: Of the episode and of the step in it, of ticks: of the evaluation, and ticks so far.
-        round, participants: The number of the round of brains, and agent -> workers where others than this take part.
+        number, step: Number of the episode and step within it; for ticks: number of the evaluation, and ticks so far.
+        round, participants: Number of the round of brains; agent -> workers, where other workers take part too.
     """
 
     _whose: int | None = None  # the number of the episode in records of tolerated errors
@@ -50,11 +50,11 @@ class WorkerRounds:
         self._alone = [phase.setup.worker]
 
     def _workers(self, name: str) -> list[int]:
-        """Return the workers whose muscles the brain of an agent awaits in this round."""
+        """Return the workers whose muscles take part in this round of an agent's brain."""
         return self._alone if self.participants is None else self.participants.get(name, self._alone)
 
     def _wish(self, name: str, peer: str, answer: Acted) -> None:
-        """Take what came with an answer of an agent's muscle: tolerated errors, topics, the signal of its brain."""
+        """Take the tolerated errors, topics and brain signal that a muscle's reply carries."""
         self._note_tolerated(answer.excused)
         if answer.topics is not None:
             self.phase.topics.take(peer, "muscle.act", answer.topics)
@@ -71,7 +71,7 @@ class WorkerRounds:
             self.phase.records.add([*record, -self._tolerated])  # the number by which a repeat is known
 
     def _tell_governor(self, report: EpisodeEnded) -> Verdict:
-        """Tell the governor of the end, and return its verdict, which may wait for other workers and an evaluation."""
+        """Report the end to the governor and return its verdict, which may wait for other workers and an evaluation."""
         phase = self.phase
         span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
@@ -93,11 +93,11 @@ class Boundaries:
         self._says_end = not any("ended" in condition.reads for _, condition, _ in self._asked)
         self._uids = [world.uid for world in phase.worlds]
 
-    def stand(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
+    def decide(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
         """Ask conditions in document order, then take signals that have arrived; the greatest wins.
 
-        With a common boundary the governor has the last word, and makes all workers wait if one asks for PAUSE; else
-        PAUSE is waited out here, before an episode that ends at this very boundary is closed.
+        With a common boundary the governor decides, and pauses all workers if one asks for PAUSE. Otherwise the worker
+        waits here while it is paused, before it closes an episode that ends at the same boundary.
         """
         causes = self._conditions(episode)
         phase = self._phase
@@ -158,7 +158,7 @@ class Boundaries:
         return causes
 
     def _arrived(self) -> list[dict[str, Any]]:
-        """Return the signals that have come; of PAUSE and CONTINUE the last one holds."""
+        """Return the signals that have arrived; of PAUSE and CONTINUE only the last one counts."""
         signals = self._phase.signals
         found: list[dict[str, Any]] = []
         mild: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ class Boundaries:
         return found + mild
 
     def _steps_over(self) -> list[dict[str, Any]]:
-        """Return the PAUSE that comes after a CONTINUE for some boundaries, when it is due."""
+        """Return the PAUSE that ends a CONTINUE for a number of boundaries, when it is due."""
         phase = self._phase
         if phase.steps_left is None:
             return []
@@ -208,7 +208,7 @@ class Boundaries:
         return go
 
     def _ends(self, signal: Signal) -> bool:
-        """Say whether the worker reports an end after this signal."""
+        """Return whether the worker reports an end after this signal."""
         return signal.effect.ends_episode
 
     def _ended(self) -> list[dict[str, Any]] | None:
@@ -216,7 +216,7 @@ class Boundaries:
         return None
 
     def _telling(self) -> list[str] | None:
-        """Return the agents whose brains are to be told first of bodies that ended, in a phase with bodies."""
+        """Return the agents whose brains must first hear of ended bodies, in a phase with bodies."""
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:

@@ -83,21 +83,21 @@ class ControllerHost(Host):
             self._phase.signals.append(signal)
 
     def gone(self, gone: PeerGone) -> None:
-        """Take that a peer is lost."""
+        """Note that a peer is lost."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
         if self._phase is not None and any(world.peer == gone.peer for world in self._phase.worlds):
             self._phase.missing.add(gone.peer)
 
     def reconnected(self) -> None:
-        """Send again what the store may not have received, and watch environments at another broker."""
+        """Send unacknowledged records again, and watch the environments at the new broker."""
         if self._records is not None:
             self._records.again()
         if self._phase is not None:
             self._watch(self._phase)
 
     def _watch(self, phase: Phase) -> None:
-        """Ask to be told of each loss, also between calls: a successor must be led through the open episode first."""
+        """Watch environments that are replayed: a loss between two calls must be known before the next call."""
         led = [world.peer for world in phase.worlds if world.setup.get("mends")]
         if phase.setup.mends and led:
             self.participant.ask_aside("", "kernel.watch", Watch(led))
@@ -145,7 +145,7 @@ class ControllerHost(Host):
         return Done()
 
     def shutdown(self, request: Request, shutdown: ControllerShutdown) -> Done:
-        """End the muscles' part of the phase, or the environments' and the records."""
+        """Shut down the muscles of the phase, or its environments and records."""
         phase = self._phase
         if phase is not None and shutdown.muscles:
             self._shut_down("muscle.shutdown", [actor.peer for actor in phase.actors], losing=True)
@@ -179,7 +179,7 @@ class ControllerHost(Host):
 
     # -- a phase with bodies ------------------------------------------------------------------------------------------
     def _tick_on(self, phase: Phase, ticks: Ticks, verdict: Verdict, again: bool) -> None:
-        """Make the ticks of a worker's part of a phase, or of one more evaluation."""
+        """Run the ticks of a worker's phase, or of one more evaluation."""
         phase.episode = ticks
         if again:
             ticks.again(verdict)
@@ -189,7 +189,7 @@ class ControllerHost(Host):
         compaction = self._compaction(phase)
         going = True
         while going:
-            found = compaction.stand(verdict, lambda: [*self._mine(phase), ticks.state()], False)
+            found = compaction.restore_or_compact(verdict, lambda: [*self._mine(phase), ticks.state()], False)
             if found is not None:
                 self._heard, fresh, missing, state = found[1]
                 self._fresh, phase.missing = set(fresh), set(missing)
@@ -203,7 +203,7 @@ class ControllerHost(Host):
     def _episodes(self, phase: Phase, verdict: Verdict) -> None:
         with asyncio.Runner() as runner:
             while True:
-                verdict = self._stand(phase, verdict, runner)
+                verdict = self._restore_or_compact(phase, verdict, runner)
                 running = Episode(phase, verdict.episode, verdict)
                 phase.episode = running
                 try:
@@ -219,10 +219,10 @@ class ControllerHost(Host):
                     return
                 self._next(phase, verdict, signal)
 
-    def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
-        """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
+    def _restore_or_compact(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
+        """Restore a predecessor's state, or compact the journal; return the verdict with which the episode begins."""
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._compaction(phase).stand(verdict, lambda: self._mine(phase), loose)
+        found = self._compaction(phase).restore_or_compact(verdict, lambda: self._mine(phase), loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
@@ -236,7 +236,7 @@ class ControllerHost(Host):
         return self._compaction_of_worker
 
     def _mine(self, phase: Phase) -> list[Any]:
-        """Return what this host knows beside the phase."""
+        """Return the state of this host that is not part of the phase."""
         return [self._heard, sorted(self._fresh), sorted(phase.missing)]
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
@@ -275,7 +275,7 @@ class ControllerHost(Host):
                 world.history.began(replace(message, state=answer.state), digest(pending.answer))
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
-        """Begin the next episode with new objects: environments and muscles anew, brains stay."""
+        """Begin the next episode with new environments and muscles; brains stay."""
         self._shut_down("environment.shutdown", [world.peer for world in phase.worlds])
         self._shut_down("muscle.shutdown", [actor.peer for actor in phase.actors])
         for world in phase.worlds:
@@ -292,13 +292,13 @@ class ControllerHost(Host):
 
     # -- of a phase with bodies ---------------------------------------------------------------------------------------
     def await_again(self, phase: Phase, peer: str, error: GanglionError) -> None:
-        """Wait for the successor of this peer; raises the error where it is no loss, or one that costs the run."""
+        """Wait for the successor of this peer; raises `error` if it is no loss, or if the loss ends the run."""
         if self._whom(phase, error) != peer:
             raise error
         self._await(phase, error)
 
     def ask_start(self, phase: Phase, world: World, episode: int) -> Pending:
-        """Ask an environment to make its object; `started` takes the answer."""
+        """Ask an environment to make its object; `started` takes the reply."""
         message = self._start_of(phase, world)
         if world.history is not None:
             world.history = CommandHistory(message, episode, b"")  # `rebuild` knows the answer
@@ -306,7 +306,7 @@ class ControllerHost(Host):
         return asked
 
     def started(self, world: World, answer: EnvironmentDeclared) -> None:
-        """Take the answer of a new object, which declares what the one before declared."""
+        """Take the reply of a new object, which must declare the same as its predecessor."""
         before = {what: getattr(world, what) for what in ("sensors", "actuators", "rewards")}
         world.declare(answer)
         for what, declared in before.items():
@@ -317,14 +317,14 @@ class ControllerHost(Host):
         self._running().missing.discard(world.peer)
 
     def set_up_again(self, phase: Phase, peer: str, error: GanglionError) -> None:
-        """Set up the successor of a muscle; raises the error where it is no loss, or one that costs the run."""
+        """Set up the successor of a muscle; raises `error` if it is no loss, or if the loss ends the run."""
         self.await_again(phase, peer, error)
         assert phase.start is not None
         start = phase.start
         self._persist(phase, lambda: self._setup_muscles(phase, start, only_fresh=True))
 
     def rebuild(self, phase: Phase, worlds: Sequence[World], starts: Callable[[], Sequence[Pending]]) -> None:
-        """Make muscles and these environments anew; brains stay."""
+        """Make new muscles and environments; brains stay."""
 
         def act() -> None:
             assert phase.start is not None
@@ -341,7 +341,7 @@ class ControllerHost(Host):
 
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
-        """Give up an episode in which a peer was lost; the other workers of its round go on."""
+        """Close an episode in which a peer was lost; the other workers of its round go on."""
         peer = self._whom(phase, error)
         if peer is None:
             raise error
@@ -351,13 +351,13 @@ class ControllerHost(Host):
             self._persist(phase, lambda: self._pass_on(phase, running))
 
     def _pass_on(self, phase: Phase, running: Episode) -> None:
-        """Have all muscles pass that brains await, new ones too."""
+        """Have all muscles pass that take part in rounds of brains, new ones included."""
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, running.number, only_fresh=True)
         running.let_pass()
 
     def _persist(self, phase: Phase, act: Callable[[], None]) -> None:
-        """Do something, and again from its beginning after each loss of a peer that takes part in it."""
+        """Call a function, and call it again after each loss of a peer that takes part in it."""
         while True:
             try:
                 return act()
@@ -365,7 +365,7 @@ class ControllerHost(Host):
                 self._await(phase, error, led=True)
 
     def _await(self, phase: Phase, error: GanglionError, led: bool = False) -> None:
-        """Wait for the successor of a lost peer; raise the error if there is none, or if the error is no loss."""
+        """Wait for the successor of a lost peer; raises `error` if there is none, or if the error is no loss."""
         peer = self._whom(phase, error, led=led)
         if peer is None:
             raise error
@@ -373,10 +373,10 @@ class ControllerHost(Host):
         self._fresh.add(peer)
 
     def _whom(self, phase: Phase, error: GanglionError, led: bool = False) -> str | None:
-        """Return the peer whose loss costs no more than an episode, None for any other error.
+        """Return the lost peer if the loss costs an episode at most, None for any other error.
 
-        With `led` also an environment whose successor is led through its open episode: outside of episodes the
-        successor is started like the lost one.
+        With `led` this includes an environment whose open episode is replayed: outside of episodes its successor is
+        started like the lost process.
         """
         unknown = isinstance(error, CallFailed) and error.remote_kind == NotSetUp.kind
         if not unknown and not is_loss(error):
@@ -388,9 +388,9 @@ class ControllerHost(Host):
         return peer if part.get("restarts") or (led and part.get("mends")) else None
 
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
-        """End the part of these peers in the phase; a successor that is not set up has none.
+        """Shut these peers down for the phase, except successors that are not set up.
 
-        With `losing` it does not matter if one is lost: nothing is asked of them any more.
+        With `losing` a loss does not matter: the peers are not called again.
         """
         phase = self._running()
         unset = self._fresh | phase.missing  # processes of these names have nothing to shut down
@@ -548,7 +548,7 @@ class ControllerHost(Host):
 def _bodies_of(
     bodies: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what an environment is told of its bodies, in its own order: by agents and b, then those that may come."""
+    """Return the bodies of an environment as its set-up lists them: by agent and b, then those that may be spawned."""
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]

@@ -30,9 +30,9 @@ _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
 
 class _Rows:
-    """Rows of one table that have not left yet, of one environment or agent.
+    """Rows of one table, of one environment or agent, that are not sent yet.
 
-    `head` is what a record begins with, and `size` bytes is what the values of one row take.
+    `head` is the begin of each record; `size` is the bytes of one row's values.
     """
 
     __slots__ = ("_head", "_records", "_rows", "_size_bytes", "size")
@@ -44,7 +44,7 @@ class _Rows:
         self.size = _ROW_BYTES + sum(size for layout in layouts for size in layout.sizes)
 
     def add(self, row: list[Any], beside: bytes | None) -> None:
-        """Take one row, whose last value `beside` is; rows that are many or large are handed on."""
+        """Add one row, with `beside` as its last value; send the rows once they are many or large."""
         row.append(beside)
         self._rows.append(row)
         self._size_bytes += self.size if beside is None else self.size + len(beside)
@@ -52,7 +52,7 @@ class _Rows:
             self.hand_on()
 
     def hand_on(self) -> None:
-        """Hand on all rows so far."""
+        """Send all rows so far."""
         rows = self._rows
         if not rows:
             return
@@ -97,7 +97,7 @@ class Episode(WorkerRounds):
             records.add(["resets", *place, world.uid, [entry]], 1, self._rows[world.uid].size)
 
     async def run(self) -> None:
-        """Let the controller steer until the episode has ended."""
+        """Run the controller until the episode has ended."""
         controller = self.phase.controller
         controller.bus = self
         self._show(controller)
@@ -253,11 +253,11 @@ class Episode(WorkerRounds):
         )
 
     def signal(self, signal: Signal, reason: str = "") -> None:
-        """Wish for a signal in the controller's name, at the next boundary."""
+        """Request a signal in the controller's name, at the next boundary."""
         self._wishes.append({"signal": Signal(signal).name, "issuer": "controller", "reason": reason})
 
     def _force(self, actors: Sequence[Actor], applied: Mapping[str, Field]) -> None:
-        """Put what environments have applied in the place of what these agents set."""
+        """Replace the setpoints of these agents by those that the environments applied."""
         worlds = self.phase.worlds
         given = {
             world.uid: world.checks.layouts["actuators"].rows(applied[world.uid])[0]
@@ -276,9 +276,9 @@ class Episode(WorkerRounds):
 
     # -- lines of a step ----------------------------------------------------------------------------------------------
     def _let_pass(self, complete: bool = False) -> dict[str, Any]:
-        """Let the agents pass that their brains await in this round and that do not act in it: name -> call.
+        """Ask the agents that take part in this round but do not act in it to pass: name -> call.
 
-        Else the others of the round would wait for them: no brain thinks before it has heard of all it awaits.
+        Otherwise the round would wait for them: a brain thinks once it has heard of every participant of a round.
         """
         if self.participants is None or self._turn.full:
             return {}
@@ -294,7 +294,7 @@ class Episode(WorkerRounds):
         return found
 
     def _awaited(self) -> dict[str, list[int]]:
-        """Return the agents that their brains await in this round, each with the workers of the round."""
+        """Return the agents that take part in this round of their brains, each with the workers of the round."""
         worker = self.phase.setup.worker
         return {
             actor.name: workers
@@ -303,7 +303,7 @@ class Episode(WorkerRounds):
         }
 
     def _wish_all(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
-        """Take what came with the answers of these agents."""
+        """Take the tolerated errors, topics and signals that the replies of these agents carry."""
         for name, answer in zip(agents, answers, strict=True):
             self._wish(name, self.phase.by_name[name].peer, answer)
 
@@ -326,7 +326,7 @@ class Episode(WorkerRounds):
         return heard([self.phase.by_name[name] for name in agents], answers)
 
     def _completed(self, actor: Actor, answer: Acted, terminated: bool, truncated: bool) -> None:
-        """Take what an answer says of the decision before, which has its rewards, and record its row."""
+        """Take the objective that a reply gives for the previous decision, and record the decision's row."""
         decision = actor.decision
         assert decision is not None
         if not decision.settled:
@@ -393,7 +393,7 @@ class Episode(WorkerRounds):
     # -- the boundary and the end -------------------------------------------------------------------------------------
     def _boundary(self) -> None:
         wishes, self._wishes = self._wishes, []
-        ending, go = self._boundaries.stand(self, wishes)
+        ending, go = self._boundaries.decide(self, wishes)
         if go is not None:
             self.round, self.participants = max(go.round, self.round), go.participants
         if ending is not None:
@@ -403,7 +403,7 @@ class Episode(WorkerRounds):
         self._acting = True
 
     def _close(self, ending: Ending) -> None:
-        """Tell every agent that has decided how it ended, and record the last rows."""
+        """Tell every agent that has decided how the episode ended, and record the last rows."""
         phase = self.phase
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
@@ -444,7 +444,7 @@ class Episode(WorkerRounds):
             self._seal(False, True, reason)
 
     def let_pass(self) -> None:
-        """Have all muscles pass in the round in which this episode was lost: brains think without them."""
+        """Have all muscles pass in the round in which this episode was lost: brains think without their rows."""
         passing = self._pass(self._awaited())
         self._wish_all(passing, self._hear(passing, passing.values()))
 
@@ -486,7 +486,7 @@ class Episode(WorkerRounds):
         return self._turn.announced(step)
 
     def hand_on(self) -> None:
-        """Hand on all rows so far, so that a paused episode can be looked at in the store."""
+        """Send all rows so far, so that the store shows a paused episode."""
         self._flush()
         self.phase.records.flush()
 
@@ -502,7 +502,7 @@ class Episode(WorkerRounds):
 
 
 def _told(actor: Actor) -> Field:
-    """Return what was put in the place of the open decision, in the form that the muscle takes."""
+    """Return the setpoints that replaced those of the open decision, in the form that the muscle takes."""
     assert actor.decision is not None
     assert actor.decision.forced is not None
     return actor.decision.forced if actor.blocks else actor.actuators.rows(actor.decision.forced)

@@ -1,4 +1,4 @@
-"""Free environments: a worker of a phase with bodies in which each waits for the muscles of its bodies alone."""
+"""Free environments: a worker of a phase with bodies whose environments do not wait for each other."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class _Mail:
-    """What an agent is asked, one message at a time.
+    """The calls of one agent's muscle, one at a time.
 
     Attributes:
-        waiting: Places of bodies that decide in the next message.
-        asked: The message that is under way.
-        sent: Messages so far.
-        wanted: Number of the newest message whose answer is waited for.
-        swaps: Whether it is to decide by another model before its next message.
-        busy: Whether something is under way.
+        waiting: Places of bodies that decide in the next call.
+        asked: The open call.
+        sent: Number of calls so far.
+        wanted: Number of the newest call whose reply is awaited.
+        swaps: Whether the muscle changes its model before its next call.
+        busy: Whether a call is open.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Mail:
 
 
 class _Course:
-    """Where an environment is within its tick."""
+    """The state of an environment within its tick."""
 
     def __init__(self) -> None:
         self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
@@ -50,7 +50,7 @@ class _Course:
 
 
 class _Closing:
-    """An episode that is over, until all its agents have got it: number of an agent -> that of its message."""
+    """An ended episode until all its agents have heard of it: number of an agent -> number of its call."""
 
     def __init__(self, over: EndedEpisode, awaits: dict[int, int], sums: Sums) -> None:
         self.over, self.awaits, self.sums = over, awaits, sums
@@ -59,14 +59,14 @@ class _Closing:
 class FreeTicks(Ticks):
     """Run one worker's part of a phase, each environment on its own virtual ticks: phase + n * period.
 
-    An environment asks the muscles of its bodies, steps and begins anew, whatever the others do. A muscle has one
-    message at a time: bodies of several environments that wait while it is busy are in its next one. What is done
-    follows from the order in which answers come, and from nothing else. Before a signal, or the end, all environments
-    finish their steps and wait at a boundary.
+    Each environment calls the muscles of its bodies, steps and begins new episodes independently of the others. A
+    muscle has one open call at a time; bodies of several environments that wait meanwhile share its next call. What
+    is done depends on the order of the replies alone. Before a signal, or the end, all environments finish their
+    steps and wait at a boundary.
 
     Args:
         lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
-        listens: Whether the governor is told of episodes: evaluations or conditions of the phase go by them.
+        listens: Whether episodes are reported to the governor: evaluations or conditions of the phase need them.
     """
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost, lead: int | None, listens: bool) -> None:
@@ -85,7 +85,7 @@ class FreeTicks(Ticks):
 
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
-        """Return all that a successor needs, with the calls that are under way."""
+        """Return the state that a successor needs, open calls included."""
         mail = [
             [m.waiting, None if m.asked is None else list(m.asked[2:]), m.sent, m.wanted, m.swaps, m.busy]
             for m in self._mail
@@ -97,7 +97,7 @@ class FreeTicks(Ticks):
         return {**super().state(), **own, "drawn": self._drawn, "stands": [self._standing, self._begun, self._finished]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         super().restore(state)
         self._pace.at, self._drawn = list(state["at"]), dict(state["drawn"])
         self._standing, self._begun, self._finished = state["stands"]
@@ -116,13 +116,13 @@ class FreeTicks(Ticks):
 
     # -- the loop -----------------------------------------------------------------------------------------------------
     def again(self, verdict: Verdict) -> None:
-        """Begin one more evaluation: all stand behind the last tick that any has made."""
+        """Begin one more evaluation: all environments continue behind the last tick that any has made."""
         self._pace.join()
         self._standing, self._finished = [world.number for world in self.worlds], False
         super().again(verdict)
 
     def tick(self) -> bool:
-        """Take what is answered next, and ask what follows; say whether the worker's part goes on."""
+        """Take the next replies and send the calls that follow; return whether the phase goes on."""
         if not self._flights:  # all wait at the boundary, or are done
             if self._begun:
                 self._finish_tick()
@@ -137,7 +137,7 @@ class FreeTicks(Ticks):
         return True
 
     def _land(self, serial: int) -> None:
-        """Take an answer, of a successor where somebody was lost, and ask what follows."""
+        """Take one reply, by a successor after a loss, and send the calls that follow."""
         (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
         lost: list[_Agent] = []
 
@@ -173,14 +173,14 @@ class FreeTicks(Ticks):
         self._flights[pending.serial], self._pendings[pending.serial] = (kind, number), pending
 
     def _renew(self) -> None:
-        """Let all go on that wait."""
+        """Let all waiting environments go on."""
         standing, self._standing = sorted(self._standing), []
         for number in standing:
             self._advance(number)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Let go on whom the slowest has come near, tell the governor what it waits for, and ask idle muscles."""
+        """Release environments within `lead` of the slowest, report ended episodes, and call idle muscles."""
         if self._pace.lead is not None and self._standing and not self._rests:
             standing, self._standing = self._standing, []
             for number in standing:
@@ -199,17 +199,17 @@ class FreeTicks(Ticks):
 
     @property
     def _rests(self) -> bool:
-        """Say whether all are to come to a boundary, and none leaves it."""
+        """Return whether all environments must stop at their next boundary."""
         phase = self.phase
         return bool(self._finished or phase.signals or self._wishes) or phase.steps_left is not None
 
     # -- an agent -----------------------------------------------------------------------------------------------------
     def _is_done(self, number: int) -> bool:
-        """Say whether an agent has nothing more to decide: what it is to be told goes alone."""
+        """Return whether an agent has no more decisions to make, so that ends are told in a call of their own."""
         return not self._rests and all(self.core.spent[link.world.number] for link in self.agents[number].links)
 
     def _ask_agent(self, number: int) -> None:
-        """Send an idle muscle what waits for it, or have it decide by another model before that."""
+        """Send an idle muscle its waiting call, or first the call that changes its model."""
         agent, mail, play = self.agents[number], self._mail[number], self.play
         mail.busy = True
         if mail.swaps and play is not None:
@@ -224,7 +224,7 @@ class FreeTicks(Ticks):
         self._fly("act", number, self.ask(agent, mail.asked.message, 0))
 
     def _decided(self, number: int, answer: Acted, lost: bool) -> None:
-        """Take the answer of a muscle, of a lost one none; environments that wait for no other muscle step."""
+        """Take the reply of a muscle (of a lost one there is none); environments that wait for no other muscle step."""
         agent, mail = self.agents[number], self._mail[number]
         asked, mail.asked, mail.busy = mail.asked, None, False
         assert asked is not None
@@ -249,7 +249,7 @@ class FreeTicks(Ticks):
                     self._step_now(environment)
 
     def _note_drawn(self, rows: list[int]) -> None:
-        """Record by which drawn models these bodies decide for the first time."""
+        """Record the drawn models by which these bodies decide for the first time."""
         ticks, setup = self._pace.at, self.phase.setup
         found = [[ticks[self.core.environment[row]], row, self._drawn.pop(row)] for row in rows if row in self._drawn]
         if found:
@@ -257,7 +257,7 @@ class FreeTicks(Ticks):
 
     # -- a lost muscle ------------------------------------------------------------------------------------------------
     def _doom(self, number: int) -> None:
-        """Have environments of an agent whose muscle is lost end the steps that they are in, and make no more."""
+        """Let environments of a lost muscle finish their open steps, and make no further steps."""
         agent = self.agents[number]
         mine = [link.world.number for link in agent.links]
         for environment in mine:
@@ -268,7 +268,7 @@ class FreeTicks(Ticks):
                 self._land(serial)
 
     def _ask_again(self, kind: str, number: int, error: GanglionError, lost: list[_Agent]) -> Pending:
-        """Have the successor of a lost muscle pass what that was asked, or decide by another model as that should."""
+        """Have the successor of a lost muscle pass on the open call, or change its model."""
         if kind == "swap" and self.play is not None:
             agent = self.agents[number]
             self._recovery.set_up_successor(agent, error, lost)
@@ -278,7 +278,7 @@ class FreeTicks(Ticks):
         return self._recovery.replace_muscle(asked, error, lost, 0)
 
     def _give_up_all(self, number: int, lost: list[_Agent]) -> None:
-        """Give up the open episodes of the environments of a lost muscle; nobody waits for it."""
+        """Close the open episodes of the environments of a lost muscle, and stop waiting for it."""
         mail = self._mail[number]
         mail.waiting, mail.wanted = [], mail.sent
         for course in self._courses:
@@ -289,7 +289,7 @@ class FreeTicks(Ticks):
         self._seal_over()
 
     def give_up(self, world: _World, peer: str) -> None:
-        """Give up the open episode of an environment for the loss of a muscle, when it waits for no other one."""
+        """Close the open episode of an environment for the loss of a muscle, once it waits for no other muscle."""
         course, number = self._courses[world.number], world.number
         if number in self._standing or not self.core.open(number):
             self.core.tick, course.doomed = self._pace.at[number], ""
@@ -301,14 +301,14 @@ class FreeTicks(Ticks):
 
     # -- an environment -----------------------------------------------------------------------------------------------
     def _arrive(self, number: int) -> None:
-        """Let an environment leave a boundary as soon as it has come there, unless all come to rest."""
+        """Let an environment pass its boundary at once, unless all must stop."""
         if self._rests and not self.core.spent[number]:
             self._standing.append(number)
         else:
             self._advance(number)
 
     def _advance(self, number: int) -> None:
-        """Let an environment leave a boundary, if it is not too far ahead: it begins anew, or its bodies decide."""
+        """Let an environment pass its boundary unless it is too far ahead: it begins an episode, or bodies decide."""
         core = self.core
         if core.spent[number]:
             self._finished = core.finished
@@ -325,7 +325,7 @@ class FreeTicks(Ticks):
             self._fly("reset", number, self._ask_reset(world, self._reset_of(world)))
 
     def _ask_for(self, number: int) -> None:
-        """Have the bodies of an environment decide before its next step, and hear how its last episode ended."""
+        """Queue the decisions of an environment's bodies for its next step, with the ends of its last episode."""
         course = self._courses[number]
         for one in self._closing:
             if one.over.environment == number:
@@ -356,7 +356,7 @@ class FreeTicks(Ticks):
         self._fly("update", number, sent.pending)
 
     def _stepped(self, number: int, pending: Pending, answer: EnvironmentUpdated) -> None:
-        """Take the step of an environment, and let it go on."""
+        """Take the step of an environment, and let the environment go on."""
         phase, course, tick = self.phase, self._courses[number], self._pace.at[number]
         assert course.sent is not None
         sent, course.sent = UpdateRequest(self.worlds[number], pending, *course.sent), None
@@ -374,7 +374,7 @@ class FreeTicks(Ticks):
 
     # -- episodes that are over ---------------------------------------------------------------------------------------
     def _seal_over(self) -> None:
-        """Record the episodes that all their agents have got; those of a worker that is cut short too."""
+        """Record the episodes of which all agents have heard; all of them for a worker that is cut short."""
         over, self._over = self._over, []
         self._closing += map(self._closing_of, over)
         if not self._closing:
@@ -388,7 +388,7 @@ class FreeTicks(Ticks):
             self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
     def _closing_of(self, over: EndedEpisode) -> _Closing:
-        """Return an episode with the agents that are still to get it; what the others got is known."""
+        """Return an ended episode with the agents that must still hear of it."""
         found = _Closing(over, {}, {})
         for number in self._agents_of[over.environment]:
             agent, mail = self.agents[number], self._mail[number]
@@ -401,20 +401,20 @@ class FreeTicks(Ticks):
         return found
 
     def _is_of(self, number: int, places: Array, over: EndedEpisode) -> bool:
-        """Say whether an episode is that of any of these bodies of an agent."""
+        """Return whether an episode is that of any of these bodies of an agent."""
         rows = self.agents[number].rows[places]
         return bool(
             (rows == over.row if over.row is not None else self.core.environment[rows] == over.environment).any()
         )
 
     def _settle_told(self, number: int) -> None:
-        """Record that an agent has answered its last message."""
+        """Settle the episodes of which an agent has heard in its last call."""
         for one in self._closing:
             if number in one.awaits and one.awaits[number] <= self._mail[number].sent:
                 self._settle(one, number)
 
     def _settle(self, closing: _Closing, number: int) -> None:
-        """Take what the bodies of an agent got in an episode, all of which is known."""
+        """Take the objectives of an agent's bodies in an episode, all of which are known."""
         closing.awaits.pop(number, None)
         for name, found in self._sums(closing.over, self.agents[number]).items():
             known = closing.sums.get(name, [0, 0.0, 0])

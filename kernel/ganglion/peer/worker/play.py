@@ -1,4 +1,4 @@
-"""Play: which bodies of a worker decide by drawn models, and how good the sides of its environments are."""
+"""Play: which bodies of a worker decide by drawn models; ratings of the sides of its environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Side(NamedTuple):
 
 
 class Play:
-    """Keep turns and ratings of a worker; `agents` are those that decide by pools."""
+    """Keep turns and ratings of a worker; `agents` are the agents that decide by pools."""
 
     def __init__(self, agents: Sequence[_Agent], sides: Mapping[int, list[_Side]]) -> None:
         self.agents, self._sides = list(agents), sides
@@ -52,7 +52,7 @@ class Play:
             self._turns.decided(number, count)
 
     def again(self, agent: _Agent) -> None:
-        """Have a muscle that was made anew change its model."""
+        """Have a new muscle draw its model."""
         number = self._numbers.get(id(agent))
         if number is not None:
             self._turns.again(number)
@@ -81,17 +81,17 @@ class Play:
         return [[tick, row, rating] for side, rating in zip(sides, ratings, strict=True) for row in side.rows]
 
     def state(self) -> list[Any]:
-        """Return all that changes."""
+        """Return the state that changes."""
         return [self._turns.state(), dict(self.ended), dict(self._ratings)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         self._turns.restore(state[0])
         self.ended, self._ratings = dict(state[1]), {number: list(known) for number, known in state[2].items()}
 
 
 def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: Timelines) -> Play:
-    """Return the play of a worker; two sides or more are rated where one does not play by the current model."""
+    """Return the play of a worker; sides are rated where one of at least two does not play by the current model."""
     players = [agent for agent in agents if "pool" in agent.actor.setup]
     sides: dict[int, list[_Side]] = {}
     for environment, rows in enumerate(core.static):

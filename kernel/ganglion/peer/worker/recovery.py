@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One step: what the environment was given, and what stands for its answer."""
+    """One step: the update that the environment received, and the digest of its reply."""
 
     update: EnvironmentUpdate
     answer: bytes
@@ -42,9 +42,9 @@ class Command:
 
 @dataclass(slots=True)
 class CommandHistory:
-    """Keep the open episode of one environment, whose object `start` made in episode `made`.
+    """Keep the commands of the open episode of one environment, whose object `start` made in episode `made`.
 
-    `reset` opened the episode, with the state of the generators before that; None if the start opened it.
+    `reset` began the episode, with the state of the generators before it; None if the start began it.
     """
 
     start: Any
@@ -61,7 +61,7 @@ class CommandHistory:
         return self.made if self.reset is None else self.reset.episode
 
     def began(self, reset: EnvironmentReset, answer: bytes) -> None:
-        """Begin the next episode; what was before is not needed any more."""
+        """Begin the next episode; earlier commands are dropped."""
         self.reset, self.opened = reset, answer
         self.steps, self.losses = [], {}
 
@@ -75,10 +75,10 @@ def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
 
 
 class Replayer:
-    """Mend the calls of one step, or of one reset: `messages` are what these worlds were asked, in their order.
+    """Repeat the calls of one step, or reset, to successors; `messages` are the requests to these worlds, in order.
 
-    The successor is told again what the lost one was told since its object was made, and must give the same answers;
-    then it is asked what the lost one did not answer.
+    The successor receives all commands that the lost process received since its object was made, and must give the
+    same replies; then it receives the call that was not answered.
     """
 
     def __init__(self, phase: Phase, worlds: Sequence[World], messages: Sequence[Any]) -> None:
@@ -111,13 +111,13 @@ class Replayer:
             return self._ask(world, history, self._messages[place], len(history.steps) + 1)
 
     def between(self, world: World, place: int) -> Pending | None:
-        """Lead a successor of an environment that was lost since it was asked last; return what it is asked then."""
+        """Replay the successor of an environment that was lost between two calls; return its next call."""
         if world.history is None or world.peer not in self._phase.missing:
             return None
         return self(place, PeerLost(world.peer, "it was lost between two calls"))
 
     def _count(self, world: World, history: CommandHistory, error: GanglionError) -> None:
-        """Note one more loss at this step; a process that dies too often at one place is given up."""
+        """Count one more loss at this step; raises PeerLost where a process dies too often at one step."""
         step = len(history.steps) + 1
         losses = history.losses[step] = history.losses.get(step, 0) + 1
         if losses >= LOSSES_AT_ONE_STEP:
@@ -125,7 +125,7 @@ class Replayer:
             raise PeerLost(world.peer, f"{text}: {getattr(error, 'reason', error)}") from error
 
     def _lead(self, world: World, history: CommandHistory) -> None:
-        """Ask what was asked before, and refuse another answer."""
+        """Send the earlier commands again; raises Nondeterministic for another reply."""
         asked = [(0, history.start, history.started)]
         if history.reset is not None:
             asked.append((0, history.reset, history.opened))
@@ -145,7 +145,7 @@ class Replayer:
 
 
 def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
-    """Say whether an answer differs only in that it declares rewards: an object does so in its first update."""
+    """Return whether a reply differs only by its declaration of rewards, which an object gives in its first update."""
     if getattr(found, "reward_ids", None) is None:
         return False
     body, blobs = encoded(codec_of(type(found)), replace(found, reward_ids=None))
@@ -193,7 +193,7 @@ class Recovery:
         return True
 
     def close_lost(self, world: _World, peer: str) -> None:
-        """Give up the open episode of an environment for the loss of a peer."""
+        """Close the open episode of an environment for the loss of a peer."""
         ticks = self._ticks
         if not ticks.core.open(world.number):
             return
@@ -232,7 +232,7 @@ class Recovery:
                 self._ticks.give_up(link.world, agent.actor.peer)
 
     def next_episodes(self, agent: _Agent) -> list[int] | None:
-        """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
+        """Return the numbers of the next episodes of an agent's bodies; None while all are in their first episode."""
         core = self._ticks.core
         found = core.episode[agent.rows].copy()
         for link in agent.links:
@@ -243,7 +243,7 @@ class Recovery:
 
     # -- all of them --------------------------------------------------------------------------------------------------
     def replace_all(self) -> None:
-        """Make muscles anew, and the environments that go on; their open episodes have been closed."""
+        """Make new muscles and new objects of the environments that go on; their open episodes are closed before."""
         ticks = self._ticks
         worlds = [world for world in ticks.worlds if not ticks.core.spent[world.number]]
         self._host.rebuild(

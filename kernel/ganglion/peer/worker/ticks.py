@@ -1,4 +1,4 @@
-"""Ticks: a worker of a phase with bodies: act, update, take, close, record, renew, tick after tick."""
+"""Ticks: a worker of a phase with bodies: in each tick act, update, take, close, record, renew."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _joined(runs: Runs) -> bytes:
 
 
 class _Columns:
-    """Copy the values of some ids of one layout to ids of another, of many bodies at once.
+    """Copy the values of some ids of one layout to ids of another, for many bodies at once.
 
-    The matrices of each begin at a number of their own, where they stand behind those of other layouts.
+    `begin` and `to` are the numbers of the first matrices of each layout, where layouts lie one behind the other.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _Columns:
 
 
 class _World:
-    """One environment: its bodies, what is applied to them, its rows on their way to the store."""
+    """One environment: its bodies, the setpoints applied to them, its rows that are not sent yet."""
 
     def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array, first: Array) -> None:
         self.number, self.world, self.rows, self.clock = number, world, rows, clock
@@ -158,12 +158,12 @@ class _World:
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
     def rest(self, places: Array | None = None) -> None:
-        """Apply the no-ops to these bodies, to all if None."""
+        """Apply the no-ops to these bodies; None: to all."""
         for run, value in zip(self.given, self.noop, strict=True):
             run[slice(None) if places is None else places] = value
 
     def setpoints(self, deciding: Array) -> Runs:
-        """Return what is applied in this step; `deciding` says of each body whether it has decided now."""
+        """Return the setpoints of this step; `deciding` holds for each body whether it decided in this tick."""
         if not self.sparse:
             return self.given
         found = [run.copy() for run in self.given]
@@ -174,7 +174,7 @@ class _World:
 
 
 class _Link:
-    """What lies between an agent and one environment: whose bodies they are, and which columns are whose."""
+    """The connection of an agent and one environment: the agent's bodies in it, and which columns correspond."""
 
     def __init__(
         self, agent: _Agent, world: _World, group: int, places: Mapping[str, Sequence[tuple[int, int]]]
@@ -205,7 +205,7 @@ class _Link:
 class _Agent:
     """One agent: the readings, rewards and open decisions of its bodies, in its own order.
 
-    Where its bodies decide by models of several sources there is one of these for each, with the bodies of that.
+    Where bodies decide by models of several sources, each source has an object of its own with its bodies.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class _Agent:
         )
 
     def check(self, places: Array, setpoints: Runs) -> None:
-        """Compare what a program sets with what its bodies may set; OutOfActionSpaceError if that is not allowed."""
+        """Compare the setpoints of a program with the masks of its bodies; raises OutOfActionSpaceError."""
         if self._masks is None:
             return
         parts = zip(self._masks, self.sensors.parts(places), self.actuators.parts(places), strict=True)
@@ -282,17 +282,17 @@ class _Agent:
             masks.check([run[mine] for run in self.readings[seen]], [run[span] for run in setpoints[moved]], names)
 
     def spans(self, places: Array) -> list[slice]:
-        """Return which of bodies sorted by groups are those of each group that has any."""
+        """Return the slice of each group that has bodies, for bodies sorted by groups."""
         return [span for _, _, span in self.sensors.parts(places) if span.start < span.stop]
 
     def among(self, rows: Array) -> Any:
-        """Return which of these rows, ascending, are of its bodies: a slice, or a mask."""
+        """Return which of these ascending rows belong to the agent: a slice, or a mask."""
         if self._dense:
             return slice(*np.searchsorted(rows, (self.rows[0], self.rows[-1] + 1)).tolist())
         return np.isin(rows, self.rows)
 
     def places_of(self, rows: Array) -> Array:
-        """Return the places of rows that are of its bodies."""
+        """Return the places of rows that belong to the agent."""
         found: Array = rows - self.rows[0] if self._dense else np.searchsorted(self.rows, rows)
         return found
 
@@ -304,11 +304,11 @@ class _Agent:
 
     @property
     def owed(self) -> bool:
-        """Say whether there is something that it is to be told."""
+        """Return whether the agent must still be told of ends or of late rewards."""
         return bool(self.ends or self.late)
 
     def changed(self, place: int, value: float) -> float:
-        """Return a reward as that of a body."""
+        """Return a reward as the body receives it: scaled, shifted and bounded."""
         if self.changes is None:
             return value
         scale, shift, low, high = (float(part[place, 0]) for part in self.changes)
@@ -316,7 +316,7 @@ class _Agent:
 
 
 class ActRequest(NamedTuple):
-    """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
+    """A call of a muscle: the message, the places and flags of its bodies, and which bodies decide."""
 
     agent: _Agent
     message: Act
@@ -327,7 +327,7 @@ class ActRequest(NamedTuple):
 
 
 class UpdateRequest(NamedTuple):
-    """What an environment is asked: the call, which bodies take part (None: all), and what is applied to them."""
+    """A call of an environment: which bodies take part (None: all), and the setpoints applied to them."""
 
     world: _World
     pending: Pending
@@ -357,7 +357,7 @@ def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
 
 
 def _foreign(layout: Layout, table: Sequence[Mapping[str, Any]], shared: Mapping[int, Mapping[str, str]]) -> Array:
-    """Say of each body which columns of rewards are those of groups that it is none of: nothing is added there."""
+    """Return for each body which columns of rewards belong to groups of others: nothing is added there."""
     groups = {uid: group for known in shared.values() for group, uid in known.items()}
     found = np.zeros((len(table), layout.width), bool)
     for i, uid in enumerate(layout.ids):
@@ -368,7 +368,7 @@ def _foreign(layout: Layout, table: Sequence[Mapping[str, Any]], shared: Mapping
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
-    """Return factor, shift and bounds of the rewards of each body; None where nothing is changed."""
+    """Return scale, shift and bounds of the rewards of each body; None where nothing is changed."""
     infinite = {"low": -np.inf, "high": np.inf}
     found = [
         np.array([infinite.get(key) if body[key] is None else body[key] for body in table], np.float64)[:, None]
@@ -379,7 +379,7 @@ def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array,
 
 
 class _Boundaries(Boundaries):
-    """The boundary of a tick: its conditions have been asked per environment; what ended is told to the governor."""
+    """The boundary of a tick: conditions were asked per environment; ended episodes are reported to the governor."""
 
     def __init__(self, phase: Phase, ticks: Ticks) -> None:
         super().__init__(phase)
@@ -406,11 +406,11 @@ class _Boundaries(Boundaries):
         return signal.effect.stops
 
     def keep(self, causes: list[dict[str, Any]], step: int) -> None:
-        """Keep causes for the report of the worker's end, with the tick at which they acted."""
+        """Keep causes for the final report of the worker, with the tick of their effect."""
         self._pauses += [{**cause, "steps": step} for cause in causes]
 
     def ask(self, uid: str, number: int, step: int, flags: tuple[bool, bool]) -> list[dict[str, Any]]:
-        """Ask the conditions about the episode of one environment; that it has ended by itself is no question."""
+        """Ask the conditions about the running episode of one environment."""
         if not self._asked:
             return []
         setup, world = self._phase.setup, next(w for w in self._phase.worlds if w.uid == uid)
@@ -431,8 +431,8 @@ class _Boundaries(Boundaries):
 class Ticks(WorkerRounds):
     """Run the ticks of one worker's part of a phase with bodies.
 
-    What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
-    0, or as that of the number of an evaluation, and its steps are ticks.
+    For the boundary and the controller's host it is an episode, too: of number 0, or of the number of an evaluation,
+    and with ticks as steps.
     """
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
@@ -481,7 +481,7 @@ class Ticks(WorkerRounds):
 
     @property
     def _brain_round(self) -> int:
-        """Return the number of the round of brains: that of the ends of a tick lies behind that of its decisions."""
+        """Return the number of the round of brains: the round of a tick's ends follows that of its decisions."""
         return 2 * self.round + self._leg
 
     @property
@@ -557,12 +557,12 @@ class Ticks(WorkerRounds):
 
     @property
     def _parts(self) -> list[_World | _Agent]:
-        """Return those whose rows are kept until they are handed on."""
+        """Return the parts that keep rows until these are sent."""
         return [*self.worlds, *self.agents]
 
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
-        """Return all that a successor needs at the begin of a tick."""
+        """Return the state that a successor needs at the begin of a tick."""
         return {
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
@@ -579,7 +579,7 @@ class Ticks(WorkerRounds):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         self.core.restore(state["core"])
         for agent, known in zip(self.agents, state["agents"], strict=True):
             for name in _Agent.STATE:
@@ -600,7 +600,7 @@ class Ticks(WorkerRounds):
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
-        """Take the first readings of all environments, which have been started."""
+        """Take the first readings of all environments, which are started before."""
         for world in self.worlds:
             if world.count:
                 self._begin(world)
@@ -627,7 +627,7 @@ class Ticks(WorkerRounds):
         self._renew()
 
     def tick(self) -> bool:
-        """Make one tick; say whether the worker's part goes on."""
+        """Run one tick; return whether the phase goes on in this worker."""
         core = self.core
         if not self._several:  # else workers go from tick to tick together
             core.skip()
@@ -643,7 +643,7 @@ class Ticks(WorkerRounds):
         return self._ending is None
 
     def _act(self, deciding: Array) -> bool:
-        """Have agents decide; say whether episodes were lost with their muscles."""
+        """Let agents decide; return whether muscles, and episodes with them, were lost."""
         asked: list[ActRequest] = []
         for agent in self.agents:
             mine = deciding if len(self.agents) == 1 else deciding[agent.among(deciding)]
@@ -665,9 +665,9 @@ class Ticks(WorkerRounds):
         return bool(lost)
 
     def _gather(self, asked: Sequence[ActRequest], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
-        """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass.
+        """Call muscles; return their replies, and the agents whose muscles were lost: their successors pass.
 
-        With `apart` they are asked one after the other: what a brain hears is in their order.
+        With `apart` they are called one after the other, so that a brain hears them in this order.
         """
         answers: list[Acted] = []
         lost: list[_Agent] = []
@@ -683,7 +683,7 @@ class Ticks(WorkerRounds):
         return answers, lost
 
     def _asked(self, agent: _Agent, deciding: Array) -> ActRequest:
-        """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        """Return the next call of an agent's muscle: ends that it has not heard of, then the bodies that decide."""
         spawned = None
         if agent.dynamic:
             deciding = deciding[np.lexsort((self.core.b[agent.rows[deciding]], agent.homes[deciding]))]
@@ -741,7 +741,7 @@ class Ticks(WorkerRounds):
         return ActRequest(agent, message, places, flags, earned, deciding)
 
     def _complete(self, asked: ActRequest, answer: Acted, lost: bool) -> None:
-        """Record the decisions that a message completed; of a lost muscle there are none."""
+        """Record the decisions that a call completed; a lost muscle completes none."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, agent.actor.peer, answer)
         if lost:
@@ -786,7 +786,7 @@ class Ticks(WorkerRounds):
     def _actions_of(
         self, agent: _Agent, of: Array, span: slice, earned: Runs, values: Array, flags: Array, noted: list[Any]
     ) -> list[Any]:
-        """Return the record of the decisions of bodies of one group, which are those at a span of these."""
+        """Return the record of the decisions of one group of bodies, which lie in this span."""
         places = of[span]
         return [
             (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
@@ -807,7 +807,7 @@ class Ticks(WorkerRounds):
 
     # -- what groups of bodies earn -----------------------------------------------------------------------------------
     def _share(self, world: _World, answer: EnvironmentUpdated, rows: Array, earned: Runs) -> Runs:
-        """Return rewards with those of groups, which the bodies have that took part; those that had ended, late."""
+        """Add the rewards of groups for bodies that took part; for bodies that had ended they fall due later."""
         found = world.rewards.zeros(len(rows))
         world.widen(earned, None, found, None)
         for group, value in _shared(answer, world.shares).items():
@@ -820,9 +820,9 @@ class Ticks(WorkerRounds):
         return found
 
     def _credit(self, world: _World, seats: Array | None = None) -> None:
-        """Have agents told what fell due late to bodies whose episode is over, and record it at their last rows.
+        """Queue the late rewards of bodies whose episode is over for their agents, and record them in their last rows.
 
-        With `seats` it is for those alone: their rows are given away.
+        With `seats` only for these bodies, whose rows other bodies take.
         """
         for link in world.links:
             agent = link.agent
@@ -841,13 +841,13 @@ class Ticks(WorkerRounds):
                     self._note_due(agent, place)
 
     def _note_due(self, agent: _Agent, place: int) -> None:
-        """Record the last row of a body, with what fell due since."""
+        """Record the last row of a body, with its late rewards."""
         value, entry, *_ = agent.dues.pop(place)
         late = None if value is None else np.array([value], "<f8").tobytes()
         agent.entries.append([*entry[:13], late, *entry[14:]])
 
     def _parted(self, agent: _Agent, places: Array, span: slice, flags: Array) -> Iterator[slice]:
-        """Yield the parts of a span, those of ends alone whose rows wait for what falls due."""
+        """Yield the parts of a span; an end whose row waits for late rewards is a part of its own."""
         begin = span.start
         for i in range(span.start, span.stop):
             if flags[i] & (TERMINATED | TRUNCATED) and int(places[i]) in agent.dues:
@@ -859,7 +859,7 @@ class Ticks(WorkerRounds):
             yield slice(begin, span.stop)
 
     def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
-        """Take the decisions of an answer, and give them to the environments of these bodies."""
+        """Take the decisions of a reply, and hand them to the environments of these bodies."""
         count = len(places)
         try:
             setpoints = agent.actuators.matrices(answer.setpoints or [], places, "setpoints", finite=True)
@@ -913,7 +913,7 @@ class Ticks(WorkerRounds):
             kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
-        """Have these environments step, and take what comes of it."""
+        """Let these environments step, and take their replies."""
         phase = self.phase
         self.step += 1
         phase.hooks.step = self.step
@@ -934,14 +934,14 @@ class Ticks(WorkerRounds):
             phase.tell_steps(self._reached(), now_s)
 
     def _reached(self) -> dict[str, Any]:
-        """Return how far the worker is, with the ended episodes of environments but for those whose bodies have own."""
+        """Return the progress of the worker, with the ended episodes of environments whose bodies share an episode."""
         core = self.core
         shared = [world for world in self.worlds if core.clocks[world.number].end != "each"]
         ended = {world.world.uid: core.episodes[world.number] for world in shared}
         return {"tick": core.tick, "steps": self.step, "episodes": ended}
 
     def _step(self, world: _World, deciding: Array, position: Position) -> UpdateRequest:
-        """Have an environment step; these bodies have decided now."""
+        """Call an environment for a step in which these bodies decided."""
         living = self.core.living(world.number)
         places = None if len(living) == world.count else living
         setpoints = world.setpoints(np.isin(world.rows, deciding)) if world.sparse else world.given
@@ -957,7 +957,7 @@ class Ticks(WorkerRounds):
         return UpdateRequest(world, pending, places, setpoints, message)
 
     def _take(self, sent: UpdateRequest, answer: EnvironmentUpdated, now: int) -> None:
-        """Take what a step brought; `now` is the time of an environment that tells none."""
+        """Take the reply of a step; `now` is the time of an environment that returns none."""
         world, places, setpoints = sent.world, sent.places, sent.setpoints
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
@@ -1036,7 +1036,7 @@ class Ticks(WorkerRounds):
             self._hand_on_steps(world)
 
     def _force(self, world: _World, places: Array | None, answer: EnvironmentUpdated, count: int) -> Runs:
-        """Put what an environment has applied in the place of what was set; return it."""
+        """Replace setpoints by those that an environment applied; return the latter."""
         layout = world.actuators
         field = answer.applied or []
         applied = layout.matrices(field if layout.fits(field, count) else layout.checked(field, "applied"), count)
@@ -1069,7 +1069,7 @@ class Ticks(WorkerRounds):
         return begun, world.world.checks.matrices("sensors", answer.first_readings or [], len(begun))
 
     def _began(self, world: _World, readings: Runs, seats: Array | None = None) -> None:
-        """Take the first readings of bodies that begin an episode, of all if None."""
+        """Take the first readings of bodies that begin an episode; None: of all."""
         world.rest(seats)
         for link in world.links:
             self._deliver(link, seats, readings, None)
@@ -1087,7 +1087,7 @@ class Ticks(WorkerRounds):
             self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
     def _show(self, world: _World, readings: Runs, seats: Array, tick: int, step: int = 0) -> None:
-        """Record the first readings of these bodies after so many steps, on which they decide from a tick on."""
+        """Record the first readings of these bodies, after so many steps of the episode and from this tick on."""
         core, told = self.core, world.world
         rows = world.rows[seats]
         episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
@@ -1137,7 +1137,7 @@ class Ticks(WorkerRounds):
             self._show(world, born.readings, born.seats, self.core.tick + 1, step)
 
     def _newcomers(self, agent: _Agent, deciding: Array) -> list[list[int]] | None:
-        """Return place, number and episode of the bodies that decide for the first time."""
+        """Return place, number and episode of spawned bodies that decide for the first time."""
         rows = agent.rows[deciding]
         fresh = np.flatnonzero(self.core.spare[rows] & (self.core.b[rows] != agent.whose[deciding]))
         if not len(fresh):
@@ -1146,7 +1146,7 @@ class Ticks(WorkerRounds):
         return found
 
     def _positions(self, rows: Array, numbers: Array) -> bytes | None:
-        """Return the positions of bodies in the list of all; None where none was spawned: then their rows say it."""
+        """Return the positions of bodies in the list of all bodies; None where none was spawned."""
         found = self.position[rows]
         spare = self.core.spare[rows]
         if not spare.any():
@@ -1157,7 +1157,7 @@ class Ticks(WorkerRounds):
     def _deliver(
         self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
     ) -> None:
-        """Give an agent what bodies of an environment read, and what they earned by what was applied."""
+        """Hand readings, rewards and applied setpoints of an environment's bodies to an agent."""
         agent = link.agent
         source: Array | None
         source, places = link.between(seats)
@@ -1183,9 +1183,9 @@ class Ticks(WorkerRounds):
                 run[to] += more
 
     def _end(self, rows: Array, flags: Array, goes_on: bool = False) -> None:
-        """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none.
+        """Keep the ends of bodies for their agents, except of bodies that have not decided.
 
-        Where the episode of their environment goes on, more may fall due to them.
+        With `goes_on` the episode of the environment continues: late rewards may follow.
         """
         if self.core.dynamic:
             order = np.argsort(rows)
@@ -1210,14 +1210,14 @@ class Ticks(WorkerRounds):
                     agent.dues[place] = [None, None, True, int(b), *last]
 
     def telling(self) -> list[str] | None:
-        """Return the agents whose brains are told of ends together with those of other workers; None if of none."""
+        """Return the agents whose brains hear of ends in a round with other workers; None if there are none."""
         if not (self._at_once and self._over and self._learning and self._several):
             return None
         found = [agent.actor.name for agent in self.agents if agent.owed and agent.brain is not None]
         return list(dict.fromkeys(found)) or None
 
     def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
-        """Tell agents of ends in a round of these workers; return what brains wish for."""
+        """Tell agents of ends in a round of these workers; return the signals that brains request."""
         before, self.participants, self._leg = self.participants, participants, _ENDS
         self._tell_ends()
         self.participants, self._leg = before, 0
@@ -1238,7 +1238,7 @@ class Ticks(WorkerRounds):
 
     # -- opponents ----------------------------------------------------------------------------------------------------
     def _swap(self, play: Play) -> bool:
-        """Have muscles decide by other models where that is due, and record by which; say whether any was lost."""
+        """Let muscles change their models where due, and record the models; return whether a muscle was lost."""
         due = play.due()
         if not due:
             return False
@@ -1265,7 +1265,7 @@ class Ticks(WorkerRounds):
         self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
 
     def _rate(self, play: Play, over: EndedEpisode) -> None:
-        """Rate the sides of an environment whose episode is over, and record how good they are."""
+        """Rate the sides of an environment whose episode is over, and record the ratings."""
         rows = play.rate(over.environment)
         if rows:
             setup = self.phase.setup
@@ -1273,12 +1273,12 @@ class Ticks(WorkerRounds):
 
     # -- what is said to agents ---------------------------------------------------------------------------------------
     def ask(self, agent: _Agent, message: Act, leg: int) -> Pending:
-        """Ask the muscle of an agent."""
+        """Call the muscle of an agent."""
         position = (*self._base, self.step, leg)
         return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
 
     def _passing(self, asked: Sequence[_Agent]) -> list[ActRequest]:
-        """Return what lets those pass who do not act and whom their brains await together with other workers."""
+        """Return the calls of muscles that do not act but take part in rounds with other workers: they pass."""
         if not self._several:
             return []
         found, nobody = [], np.zeros(0, np.int64)
@@ -1291,14 +1291,14 @@ class Ticks(WorkerRounds):
         return found
 
     def _seats(self, agent: _Agent) -> list[int]:
-        """Return the numbers of all muscles that a brain awaits in a round of several workers."""
+        """Return the numbers of all muscles that take part in a round of several workers."""
         mine = [other.source for other in self.agents if other.actor.name == agent.actor.name and other.brain]
         return [worker * agent.sources + source for worker in self._workers(agent.actor.name) for source in mine]
 
     def _seated(self, asked: Sequence[ActRequest]) -> list[ActRequest]:
-        """Return messages with the round in which a brain awaits all muscles of its agent, those of one worker too.
+        """Return calls with the participants of their round: all muscles of an agent, within one worker too.
 
-        Where workers go their own ways, or end one after the other, a muscle is a round of its own.
+        Where workers are independent, or end one after the other, each muscle has a round of its own.
         """
         self._wave += 1
         setup, found = self.phase.setup, []
@@ -1320,7 +1320,7 @@ class Ticks(WorkerRounds):
 
     # -- the end of a tick --------------------------------------------------------------------------------------------
     def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[EndedEpisode]:
-        """Ask the conditions of episodes about an environment that goes on; return the episode that one ends."""
+        """Ask the episode conditions about a running environment; return the episodes that they end."""
         core, e = self.core, world.number
         ended = bool((flags & TERMINATED).any()), bool((flags & TRUNCATED).any())
         causes = self._boundaries.ask(world.world.uid, core.episodes[e], core.steps[e], ended)
@@ -1336,14 +1336,14 @@ class Ticks(WorkerRounds):
         return over
 
     def _finish_tick(self) -> None:
-        """Look whether the phase is over, take signals, and begin anew what has ended."""
+        """Check whether the phase is over, take signals, and begin the next episodes."""
         core, wishes = self.core, self._wishes
         self._wishes = []
         evaluation = self.phase.setup.evaluation
         if core.finished:
             over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
             wishes.append({**over, "known": True} if evaluation else over)
-        while self._stand(wishes):
+        while self._decide_boundary(wishes):
             wishes = []
         if self._ending is not None:
             return
@@ -1352,9 +1352,9 @@ class Ticks(WorkerRounds):
         if not self.phase.common and not evaluation:
             self._reports = []
 
-    def _stand(self, wishes: list[dict[str, Any]]) -> bool:
-        """Stand at the boundary, and do what is said there; say whether to stand once more in this tick."""
-        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
+    def _decide_boundary(self, wishes: list[dict[str, Any]]) -> bool:
+        """Take the decision of the boundary and act on it; say whether to decide once more in this tick."""
+        ending, go = self._boundaries.decide(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = max(go.round, self.round), go.participants
         if ending is None:
@@ -1373,7 +1373,7 @@ class Ticks(WorkerRounds):
         return go is not None and go.participants is None  # others wait until this is done
 
     def _reset(self, issuer: str, signal: Signal) -> None:
-        """Close the open episodes of an agent's environments, or of all."""
+        """Close the open episodes of the environments of an agent, or of all."""
         agent = issuer.removeprefix("brain:") if issuer.startswith("brain:") else None
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
@@ -1382,7 +1382,7 @@ class Ticks(WorkerRounds):
                     self.core.settle(world.number)
 
     def close(self, world: _World, reason: str, lost: bool = False) -> None:
-        """Close the open episodes of an environment; agents are told with what they hear next."""
+        """Close the open episodes of an environment; agents are told of them in their next call."""
         over = self.core.close(world.number, reason, lost)
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
@@ -1396,7 +1396,7 @@ class Ticks(WorkerRounds):
         self.phase.topics.flush((world.world.peer,))
 
     def give_up(self, world: _World, peer: str) -> None:
-        """Give up the open episode of an environment for the loss of a muscle."""
+        """Close the open episode of an environment for the loss of a muscle."""
         self._recovery.close_lost(world, peer)
 
     def _renew(self) -> None:
@@ -1421,7 +1421,7 @@ class Ticks(WorkerRounds):
                 world.world.history.began(replace(reset, state=answer.state), digest(pending.answer))
 
     def _mending(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Mend:
-        """Return what leads a lost program to where it stood, and has any other successor begin its next episode."""
+        """Return the function that replays a lost program, and lets any other successor begin its next episode."""
         lead: Replayer | None = None  # made for the first loss, and kept: it knows whom it has led
 
         def mend(place: int, error: GanglionError) -> Pending:
@@ -1467,7 +1467,7 @@ class Ticks(WorkerRounds):
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _stop(self, ending: Ending, reason: str) -> None:
-        """End the worker's part: open episodes are closed as truncated."""
+        """End the phase in this worker: open episodes are closed as truncated."""
         for world in self.worlds:
             self.close(world, reason)
         self._tell_ends()
@@ -1488,7 +1488,7 @@ class Ticks(WorkerRounds):
         self.phase.records.drain()
 
     def report(self) -> Verdict:
-        """Tell the governor that the worker's part is over; return its verdict."""
+        """Report the end of the phase in this worker to the governor; return its verdict."""
         phase, ending = self.phase, self._ending
         assert ending is not None
         report = EpisodeReport(
@@ -1528,7 +1528,7 @@ class Ticks(WorkerRounds):
         self._record_over(over, map(self._sums, over))
 
     def _record_over(self, over: Sequence[EndedEpisode], sums_of: Iterable[Sums]) -> None:
-        """Record these episodes, with what the bodies of each got."""
+        """Record these episodes, with the objectives of their bodies."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
             self._hand_on_steps(self.worlds[number])
@@ -1560,7 +1560,7 @@ class Ticks(WorkerRounds):
         self._tell_news(now=False)
 
     def _tell_news(self, now: bool) -> None:
-        """Tell those who look on of the newest episode, and how many it stands for; a few times a second at most."""
+        """Publish the newest episode and the number of episodes since the last news, a few times a second at most."""
         now_s = self.phase.participant.clock()
         if not self._untold[0] or not (now or now_s >= self._news_s):
             return
@@ -1573,7 +1573,7 @@ class Ticks(WorkerRounds):
         self.phase.participant.tell_event("episode.ended", fields)
 
     def _sums(self, over: EndedEpisode, whose: _Agent | None = None) -> Sums:
-        """Return what the bodies of an episode got, of one agent (None: of all), and count anew."""
+        """Return the sums of objectives of an episode's bodies, of one agent (None: of all), and reset them."""
         sums: Sums = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
@@ -1595,7 +1595,7 @@ class Ticks(WorkerRounds):
         return sums
 
     def hand_on(self) -> None:
-        """Hand on all rows so far, so that a paused phase can be looked at in the store."""
+        """Send all rows so far, so that the store shows a paused phase."""
         for world in self.worlds:
             self._hand_on_steps(world)
         for agent in self.agents:
@@ -1641,7 +1641,7 @@ def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
 
 
 def _shared(answer: EnvironmentUpdated, groups: Mapping[str, Any]) -> dict[str, float]:
-    """Return what an environment gives groups of its bodies."""
+    """Return the rewards that an environment gives groups of bodies."""
     found = answer.group_rewards or {}
     for group, value in found.items():
         if group not in groups:
@@ -1653,14 +1653,14 @@ def _shared(answer: EnvironmentUpdated, groups: Mapping[str, Any]) -> dict[str, 
 
 
 def _wants(wants: bytes, count: int) -> Array:
-    """Return what an environment says of the decisions of so many bodies before the next step."""
+    """Return for each body what an environment says of its decision before the next step."""
     if len(wants) != count or wants.translate(None, _WANTS):
         raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {wants!r:.60}")
     return np.frombuffer(wants, np.uint8)
 
 
 def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
-    """Return the flags of so many bodies, and the environment's own; one flag for all means each of them."""
+    """Return the flags of so many bodies, and the environment's own; without flags of bodies its own hold for all."""
     if answer.terminated and answer.truncated:
         raise RemoteProtocolError("terminated and truncated exclude each other")
     own = TERMINATED * answer.terminated | TRUNCATED * answer.truncated

@@ -1,4 +1,4 @@
-"""Topics of one worker: what its participants tell beside the steps, whom it reaches, and what is recorded of it."""
+"""Topics of one worker: settings, messages and statistics beside the steps: who receives and who records them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _ENTRY = "a list [topic, key, value, addressee or how], all text but the value"
 
 
 class TopicBoard:
-    """Hold the settings of all participants, hand on what they say to each other, and gather their statistics.
+    """Hold the settings of all participants, deliver their messages, and gather their statistics.
 
-    Participants are called by their names on the wire, `names` maps these to uids; environments come first. `now` gives
-    the tick of a row.
+    Participants have their wire names; `names` maps these to uids, environments first. `now` gives the tick of a row.
 
     Attributes:
-        waiting: Participant -> what it is told with the next call; only those with something are there.
+        waiting: Participant -> what its next call carries; participants without anything are absent.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class TopicBoard:
         self._names |= names
 
     def opening(self, peer: str, forms: Mapping[str, Mapping[str, Any]] | None, stream: bytes) -> list[Entry] | None:
-        """Draw the settings that the document has drawn, for an episode of this stream; return all that hold."""
+        """Draw the random settings of the document from an episode's stream; return all settings."""
         for topic, keys in (forms or {}).items():
             for key, form in keys.items():
                 if (peer, topic, key) not in self._fixed:
@@ -52,7 +51,7 @@ class TopicBoard:
         return [*entries, *said] or None
 
     def set(self, uid: str, topic: str, key: str, value: Any) -> None:
-        """Take what an operator tells one participant: a setting, or a message."""
+        """Take an operator's setting or message for one participant."""
         for peer in self._peers(uid):
             if topic in SETTINGS:
                 self._fix(peer, topic, key, value, _OPERATOR)
@@ -61,7 +60,7 @@ class TopicBoard:
                 self._tell(peer, [topic, key, value, _OPERATOR])
 
     def take(self, peer: str, call: str, entries: Sequence[Entry]) -> None:
-        """Take what an answer to `call` told; CallFailed blames the participant for what cannot be taken."""
+        """Take the topics of a reply to `call`; CallFailed names the participant and what is wrong."""
         try:
             if len(entries) > TOPIC_MESSAGES + TOPIC_KEYS:
                 raise RemoteProtocolError(f"expected at most {TOPIC_MESSAGES + TOPIC_KEYS}, found {len(entries)}")
@@ -112,7 +111,7 @@ class TopicBoard:
             self._record(peer, topic, key, value)
 
     def _tell(self, peer: str, entry: Entry) -> None:
-        """Keep what waits for the next call of a participant: the newest of a setting, the newest messages."""
+        """Queue topics for the next call of a participant: the newest value of a setting, the newest messages."""
         waiting = self.waiting.setdefault(peer, [])
         if entry[0] in SETTINGS:
             waiting[:] = [one for one in waiting if one[:2] != entry[:2]]
@@ -130,7 +129,7 @@ class TopicBoard:
         raise RemoteProtocolError(f"there is no environment or agent {uid!r:.60}; expected one of {known}")
 
     def flush(self, peers: Iterable[str] | None = None) -> None:
-        """Record what these participants have gathered, or all: an episode has ended in which they took part."""
+        """Record the statistics of these participants (None: of all), whose episode has ended."""
         due = set(self._names if peers is None else peers) if self._gathered else ()
         for peer, key in [place for place in self._gathered if place[0] in due]:
             self._record(peer, "stats", key, self._gathered.pop((peer, key)).value)
@@ -141,12 +140,12 @@ class TopicBoard:
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def state(self) -> list[Any]:
-        """Return what a successor needs."""
+        """Return the state that a successor needs."""
         gathered = [[*place, one.how, one.told] for place, one in self._gathered.items()]
         return [self._held, [list(one) for one in sorted(self._fixed)], self.waiting, gathered, self._count]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         self._held, fixed, self.waiting, gathered, self._count = state
         self._fixed = {(peer, topic, key) for peer, topic, key in fixed}
         self._gathered = {}

@@ -1,4 +1,4 @@
-"""What a controller knows of a phase in its worker: environments and agents, open decisions, who acts in a step."""
+"""The state of a phase in one worker: environments and agents, open decisions, who acts in a step."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Check who acts in the steps of an episode: each agent once in a step, and as was announced.
+    """Check who acts in the steps of an episode: each agent once in a step, and as announced.
 
-    A controller that overrides `turn` announces which agents act. Of any other, those act that it asks first in a step;
-    the others pass.
+    A controller that overrides `turn` announces which agents act. Otherwise the agents of the first call of a step act,
+    and the others pass.
     """
 
     def __init__(self, controller: Controller, agents: Sequence[str], hooks: Hooks) -> None:
@@ -57,11 +57,11 @@ class Turn:
 
     @property
     def full(self) -> bool:
-        """Say whether all agents have acted in this step."""
+        """Return whether all agents have acted in this step."""
         return len(self._acted) == len(self._agents)
 
     def announced(self, step: int) -> list[str]:
-        """Return the agents that the controller announces to act after `step` steps; AuthorError names an unknown."""
+        """Return the agents that the controller announces for the step after `step`; AuthorError names strangers."""
         if not self._announces:
             return list(self._agents)
         named: list[str] = self._hooks("turn", lambda: list(self._controller.turn(step)))
@@ -75,7 +75,7 @@ class Turn:
                 raise AuthorError(f"there is no agent {name!r}, expected some of {', '.join(self._agents)}")
 
     def call(self, agents: Sequence[str]) -> None:
-        """Note the agents that the controller asks; AuthorError names one that may not act now, and says why."""
+        """Note the agents of the controller's call; AuthorError names an agent that may not act now, and why."""
         self.check(agents)
         number = self._step + 1
         for name in agents:
@@ -91,9 +91,9 @@ class Turn:
             self._acted.add(name)
 
     def passing(self, awaited: Iterable[str], complete: bool = False) -> list[str]:
-        """Return the awaited agents that will not act in this step, each once.
+        """Return the participants of the round that will not act in this step, each once.
 
-        `complete` says that the controller asks no other agent in this step.
+        With `complete` the controller calls no other agent in this step.
         """
         acting = self._announced() if self._announces and not complete else self._acted
         found = [n for n in awaited if n not in acting and n not in self._acted and n not in self._passed]
@@ -115,18 +115,18 @@ class Turn:
 
 @dataclass(slots=True)
 class World:
-    """One environment of this worker: what it declared and what it last said.
+    """One environment of this worker: its declarations and its newest reply.
 
-    An answer that cannot be taken is blamed on the environment, by CallFailed.
+    A reply that cannot be taken raises CallFailed, which names the environment.
 
     Attributes:
-        program: Whether it brings its own class: it is a program, or was started from outside.
-        blocks: Whether it is given blocks, since it said that it takes them.
-        checks: Its layouts, to which its answers are held.
+        program: Whether it has a class of its own: it is a program, or was started from outside.
+        blocks: Whether it receives blocks, since it declared that it takes them.
+        checks: Its layouts, by which its replies are checked.
         update_s: The deadline of `environment.update`.
-        noops: What a program is given of actuators that no agent sets: it is always given all.
-        state: What a transformer left in place of the world's state, for the store.
-        history: Of the open episode, where the successor of a lost environment is led through it.
+        noops: The values of actuators that no agent sets, for a program, which always receives all.
+        state: The world's state for the store, as a transformer returned it.
+        history: Commands of the open episode, where the successor of a lost environment is replayed.
         bodies: How many it has.
         groups: The groups of these; `rewards` has one for each behind those that the environment declares.
     """
@@ -156,17 +156,17 @@ class World:
 
     @property
     def ended(self) -> bool:
-        """Say whether it waits for its reset."""
+        """Return whether it waits for its reset."""
         return self.terminated or self.truncated
 
     @property
     def simtime(self) -> SimTime:
-        """Return its simulated time of now."""
+        """Return its simulated time."""
         timestamp = self.timestamp
         return SimTime(self.ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
 
     def declare(self, declared: EnvironmentDeclared) -> None:
-        """Take the answer to `environment.start`."""
+        """Take the reply of `environment.start`."""
         self.sensors, self.actuators, self.rewards = declared.sensors, declared.actuators, declared.rewards
         self.static_model, self.blocks = declared.static_model, declared.blocks
         self.program = self.setup.get("plugin") is None
@@ -179,11 +179,11 @@ class World:
             self.noops = [it.value for it in self.checks.layouts["actuators"].noops(self.actuators)]
 
     def began(self, answer: EnvironmentUpdated) -> None:
-        """Take the answer to `environment.reset`."""
+        """Take the reply of `environment.reset`."""
         self._begin("environment.reset", answer)
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
-        """Take the answer to `environment.update`; says whether rewards were declared by it."""
+        """Take the reply of `environment.update`; return whether it declared rewards."""
         checks, declared = self.checks, self.rewards is None
         try:
             if declared:
@@ -203,7 +203,7 @@ class World:
         return declared
 
     def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse declarations of a new object that are not those of the phase."""
+        """Compare the declarations of a new object with those of the phase; raises CallFailed."""
         old, new = ([(row["id"], row["space"]) for row in rows] for rows in (before, getattr(self, what)))
         found = difference(old, new)
         if found is not None:
@@ -211,7 +211,7 @@ class World:
             raise wrong_answer(self.peer, "environment.start", error)
 
     def rest(self) -> None:
-        """Have no rewards in a step in which it waits for its reset."""
+        """Set no rewards for a step in which it waits for its reset."""
         self.earned = [[None] * len(self.rewards)] if self.rewards else []
 
     def _begin(self, call: str, answer: EnvironmentDeclared | EnvironmentUpdated, declare: bool = False) -> None:
@@ -233,7 +233,7 @@ class World:
             raise wrong_answer(self.peer, call, error) from error
 
     def declarations(self) -> dict[str, Any]:
-        """Return what the governor is told."""
+        """Return its declarations for the governor."""
         return {
             "sensors": self.sensors,
             "actuators": self.actuators,
@@ -244,7 +244,7 @@ class World:
 
 @dataclass(slots=True)
 class Decision:
-    """A decision on its way to a row of `actions`."""
+    """A decision that becomes a row of `actions`."""
 
     index: int
     tick: int
@@ -258,7 +258,7 @@ class Decision:
     forced: Field | None = None  # what an environment put in the place of the setpoints
 
     def force(self, setpoints: Field) -> None:
-        """Take what was applied for what was set; that was proposed."""
+        """Replace the setpoints by those that were applied; the former count as proposed."""
         self.proposed = self.setpoints if self.proposed is None else self.proposed
         self.setpoints = self.forced = setpoints
 
@@ -268,12 +268,12 @@ class Actor:
     """One agent in this worker: where its columns lie, and its open decision.
 
     Attributes:
-        sensors: What cuts its readings out of those of the environments.
+        sensors: Cuts its readings out of those of the environments.
         actuators: The layout of its setpoints.
-        targets: Where these lie: environment and place in it.
-        rewards: What cuts its rewards out of those of the environments; None as long as these are not declared.
-        program: Whether it is a program, whose answers are checked.
-        blocks: Whether it is given blocks, since it said that it takes them.
+        targets: Where its setpoints lie: environment and place in it.
+        rewards: Cuts its rewards out of those of the environments; None until rewards are declared.
+        program: Whether it is a program, whose replies are checked.
+        blocks: Whether it receives blocks, since it declared that it takes them.
         act_s: The deadline of `muscle.act`.
     """
 
@@ -297,7 +297,7 @@ class Actor:
     act_s: float | None = None
 
     def earn(self, earned: Sequence[Field]) -> None:
-        """Take the rewards of a step out of those of all environments; the open decision keeps the first it gets."""
+        """Take the agent's rewards of a step; the open decision keeps the first that it gets."""
         cut, decision = self.rewards, self.decision
         if cut is None:
             return
@@ -306,9 +306,9 @@ class Actor:
             decision.rewards = self.earned
 
     def owed(self, worlds: Sequence[World]) -> Field | None:
-        """Return the rewards of the open decision that the muscle was not told yet; None if there are none.
+        """Return the rewards of the open decision that the muscle does not know yet; None if there are none.
 
-        A decision that no update has named takes those of the newest step.
+        A decision that no update has named takes the rewards of the newest step.
         """
         decision = self.decision
         if decision is None or decision.settled:
@@ -318,7 +318,7 @@ class Actor:
         return decision.rewards
 
     def tell(self, rewards: Field | None) -> tuple[Field, Field | None]:
-        """Return its readings of now, and rewards, in the form that it takes."""
+        """Return its newest readings and rewards in the form that it takes."""
         if self.blocks:
             return self.row, rewards
         if rewards is not None:
@@ -328,7 +328,7 @@ class Actor:
 
     @property
     def summary(self) -> dict[str, float | None]:
-        """Return sum and mean of its objectives in this episode; None where there is no value."""
+        """Return sum and mean of its objectives in this episode; None where there are none."""
         if not self.given:
             return {"sum": None, "mean": None}
         total = math.fsum(self.given)
@@ -336,17 +336,17 @@ class Actor:
 
 
 class Given(NamedTuple):
-    """What an environment is given in a step: of which actuators (None: all), cut out of the setpoints of agents."""
+    """The setpoints of an environment in a step: of which actuators (None: all), cut out of those of agents."""
 
     indices: list[int] | None
     cut: Cut
 
     def recorded(self, setpoints: Field, width: int) -> Field:
-        """Return setpoints as they are recorded: None for what is not given."""
+        """Return setpoints as they are recorded: None for actuators that no agent sets."""
         return [self._over([None] * width, row) for row in self.cut.layout.rows(setpoints)]
 
     def message(self, setpoints: Field, world: World) -> EnvironmentUpdate:
-        """Return what an environment is told; a program is given the no-ops of the actuators that no agent sets."""
+        """Return the request of a step; a program receives the no-ops of actuators that no agent sets."""
         if self.indices is None or world.noops is None:
             return EnvironmentUpdate(setpoints if world.blocks else self.cut.layout.rows(setpoints), self.indices)
         layout = world.checks.layouts["actuators"]
@@ -367,7 +367,7 @@ _READINGS, _EARNED, _SETPOINT_LAYOUT = attrgetter("readings"), attrgetter("earne
 
 
 class Phase:
-    """What stays the same over the episodes of a phase in this worker."""
+    """The state of a phase in this worker that outlives its episodes."""
 
     def __init__(self, participant: Participant, records: Records, setup: ControllerSetup, worlds: list[World]) -> None:
         self.participant, self.records, self.setup, self.worlds = participant, records, setup, worlds
@@ -426,19 +426,19 @@ class Phase:
             actor.told_rewards = True
 
     def look(self) -> None:
-        """Take the readings that the environments show now."""
+        """Cut the agents' readings out of the newest readings of the environments."""
         shown = list(map(_READINGS, self.worlds))
         for actor in self.actors:
             whole = actor.sensors.whole
             actor.row = actor.sensors(shown) if whole is None else shown[whole]
 
     def cut(self, ids: Sequence[str], what: str, places: Places) -> Cut:
-        """Return what cuts these full ids out of what the environments show; `what` is sensors or rewards."""
+        """Return the cut of these full ids out of all environments' values; `what` is sensors or rewards."""
         sources = [world.checks.layouts.get(what, _NOTHING) for world in self.worlds]
         return Cut(ids, sources, [places[uid] for uid in ids], missing=what == "rewards")
 
     def given(self, agents: tuple[str, ...]) -> list[Given]:
-        """Return what each environment is given by these agents; the later agent in document order wins."""
+        """Return what each environment receives from these agents; the later agent in document order wins."""
         actors = [self.by_name[name] for name in agents]
         layouts = list(map(_SETPOINT_LAYOUT, actors))
         found = self.known[agents] = [self._given_to(i, actors, layouts) for i in range(len(self.worlds))]
@@ -453,12 +453,12 @@ class Phase:
         return Given(None if len(indices) == len(ids) else indices, cut)
 
     def topics_of(self, actor: Actor, episode: int) -> list[Any] | None:
-        """Return what a muscle is told of its settings at the begin of an episode."""
+        """Return the settings of a muscle at the begin of an episode."""
         stream = derive(actor.setup["stream"], "episode", episode)
         return self.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
     def tell_steps(self, at: Mapping[str, Any], now_s: float) -> None:
-        """Tell how far the worker is, when `tell_s` has come: more often as a phase begins.
+        """Publish the progress of the worker once `tell_s` has passed; more often at the begin of a phase.
 
         `at` are `episode` and its `steps`; with bodies `tick`, the `steps` so far, and the `episodes` that have ended.
         """
@@ -474,12 +474,12 @@ class Phase:
 
     @property
     def now(self) -> int:
-        """Return the tick of a row of now."""
+        """Return the tick for a row that is recorded now."""
         return self.tick if self.ticks is None else self.ticks.core.tick
 
     @property
     def moment(self) -> tuple[int, int]:
-        """Return the place of a row of now: the round, and the steps of the evaluation within it."""
+        """Return the place of a row that is recorded now: the round, and the steps of the evaluation within it."""
         if self.evaluation is None:
             return self.tick, 0
         round_, began = self.evaluation
@@ -516,7 +516,7 @@ class Phase:
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
     def _declare(self, environment: str | None, agent: str | None, rewards: Sequence[Mapping[str, Any]]) -> None:
-        """Record what rewards there are: they may be known only now."""
+        """Record the declared rewards, which may be known late."""
         rows = declaration_rows(rewards)
         self.records.add(["declare", self.setup.phase, environment, agent, "reward", rows])
 
@@ -558,7 +558,7 @@ Layouts = Mapping[str, Layout]
 class Values(MutableMapping[str, Sequence[Any]]):
     """Map agents to their values in declared order: numbers, and arrays of a space's shape.
 
-    Most controllers hand on what they get without a look at it; for them nothing is converted. What is shown is a copy.
+    Values are converted when they are read: most controllers pass them on unread. A value that is read is a copy.
     """
 
     __slots__ = ("_layouts", "_shown", "rows")
@@ -590,7 +590,7 @@ class Values(MutableMapping[str, Sequence[Any]]):
         return repr(dict(self))
 
     def travel(self) -> dict[str, Field]:
-        """Return the values as they travel; those that were looked at may have been changed, and are checked."""
+        """Return the values in wire form; values that were read may have been changed, and are checked."""
         if not self._shown:
             return self.rows
         changed = {name: _field(name, self._layouts[name], values) for name, values in self._shown.items()}
@@ -598,7 +598,7 @@ class Values(MutableMapping[str, Sequence[Any]]):
 
 
 def fields_of(setpoints: Mapping[str, Sequence[Any]], layouts: Layouts) -> dict[str, Field]:
-    """Return setpoints that an author gives as they travel; AuthorError says which one does not fit."""
+    """Return the setpoints of an author in wire form; AuthorError names the one that does not fit."""
     if isinstance(setpoints, Values):
         return setpoints.travel()
     return {name: _field(name, layouts[name], values) for name, values in setpoints.items()}

@@ -182,6 +182,9 @@ class _Warm:
             data = self.channel.recv(ORDER_BYTES)
         except BlockingIOError:
             return
+        except ConnectionResetError:  # it ended with an order unread; what it had said before follows
+            self.hear()
+            return
         except OSError:
             data = b""
         if not data:
@@ -387,7 +390,7 @@ class Local(Launcher):
         warm.hear()  # that it came up may not have been read yet
         warm.lost()
         if warm.came_up:
-            self.on_warm_lost(exit_text(process.code))
+            self.on_warm_lost(process.end_text)
 
     async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
         """Have the warm parent start a process, or its successor if it is lost; return the process's number."""

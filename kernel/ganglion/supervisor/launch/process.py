@@ -11,7 +11,7 @@ from typing import Self
 
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
-from ganglion.supervisor.life import exit_text
+from ganglion.supervisor.life import end_text
 from ganglion.supervisor.output import Output
 
 _KILL = signal.SIGKILL
@@ -60,7 +60,7 @@ class Process:
     @property
     def end_text(self) -> str:
         """Return how it ended, with the reason if that is known."""
-        return exit_text(self.code) + (f" ({self.why})" if self.why else "")
+        return end_text(self.code, self.why)
 
     def signal(self, signum: int) -> None:
         """Send a signal to the process and all that it has started; nothing is sent to one that has ended."""

@@ -12,8 +12,7 @@ from ganglion.errors import GanglionError, PeerLost
 from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
 from ganglion.peer.conversation import Answer, Notice, PeerGone, Request
 from ganglion.peer.participant import Participant
-from ganglion.run.loss import Loss, loss_of
-from ganglion.run.plan import Plan, processes_of
+from ganglion.run.plan import Loss, Plan, loss_of, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.life import Restarts
 from ganglion.supervisor.recovery import ASKED_ROLES, NOTICE_S, REJOIN_S

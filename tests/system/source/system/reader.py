@@ -32,7 +32,6 @@ _IMPORTED = {
     READING: (
         "ganglion.cli.extension",
         "ganglion.registry",
-        "ganglion.run.outline",
         "ganglion_store.reader",
         "ganglion_store.store",
         "ganglion_store.verify",

@@ -1,25 +1,131 @@
-"""Lending: models for processes that do not see the folder of results, read and written in pieces."""
+"""Nodes: a relay on each other machine, and models lent to processes there that do not see the folder of results."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import secrets
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import RemoteProtocolError, StoreError
-from ganglion.limits import MODEL_BYTES, MODEL_PIECE_BYTES
+from ganglion.errors import LaunchError, RemoteProtocolError, StoreError
+from ganglion.limits import DEADLINES_S, MODEL_BYTES, MODEL_PIECE_BYTES
 from ganglion.run.plan import sources_of
+from ganglion.sdk.launcher import LaunchSpec
 from ganglion.sdk.naming import file_name
+from ganglion.supervisor.connection import sha256
 from ganglion.supervisor.folder import BRAINS, file_digest, open_regular
+from ganglion.supervisor.launch.process import Process, end
 from ganglion.synced import sync
-from ganglion.wire.messages import Done, ModelAsked, ModelKept, ModelPiece
-from ganglion.wire.name import Role
+from ganglion.transport.curve import ClientKeys, new_pair
+from ganglion.wire.messages import Admit, Done, ModelAsked, ModelKept, ModelPiece
+from ganglion.wire.name import KERNEL, Role
 
 if TYPE_CHECKING:
-    from ganglion.run.plan import Plan, Process
+    from ganglion.run.plan import Plan
+    from ganglion.run.plan import Process as Place
     from ganglion.supervisor.runs import Run
     from ganglion.supervisor.supervisor import Supervisor
+
+
+class _Relay(Process):
+    """Be one relay; `answer` is the first line that it prints, which says where it listens."""
+
+    def __init__(self, name: str, supervisor: Supervisor, ended: Any) -> None:
+        logs = supervisor.settings.logs
+        super().__init__(name, None if logs is None else logs / f"{name.replace('/', '-')}.out", ended)
+        self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._line = b""
+
+    def printed(self, data: bytes) -> None:
+        """Take what it has printed."""
+        super().printed(data)
+        if not self.answer.done():
+            self._line += data
+            for line in self._line.split(b"\n")[:-1]:
+                if line.startswith((b'{"endpoints"', b'{"error"')) and not self.answer.done():
+                    self.answer.set_result(json.loads(line))
+
+
+class Relays:
+    """Start a relay on a node when the first process there is started, another one when it was lost.
+
+    Each joins the kernel by a key of its own, and by that key the processes of its node. One that is lost is the loss
+    of all of them.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._starting: dict[str, asyncio.Task[str]] = {}  # node -> where its relay listens, once it does
+        self._count = 0
+        self.living: dict[str, Process] = {}  # by node
+        self.admissions: dict[str, Admit] = {}  # of those that live, by node
+
+    async def endpoint(self, node: str) -> str:
+        """Return where the relay of a node listens there; LaunchError says why there is none."""
+        if node not in self._starting:
+            self._starting[node] = asyncio.ensure_future(self._start(node))
+        starting = self._starting[node]
+        try:
+            return await asyncio.shield(starting)
+        except BaseException:
+            if starting.done() and self._starting.get(node) is starting:
+                del self._starting[node]
+            raise
+
+    async def close(self) -> None:
+        """End all relays; no process of theirs lives any more."""
+        for process in self.living.values():
+            process.signal(signal.SIGTERM)
+        await asyncio.gather(*map(end, list(self.living.values())))
+
+    async def _start(self, node: str) -> str:
+        supervisor, keys, token = self._supervisor, new_pair(), secrets.token_urlsafe(32)
+        self._count += 1
+        name = f"relay/{self._count}"
+        remote = supervisor.remote
+        assert remote is not None, "a launcher with an address has an encrypted endpoint"
+        admit = self.admissions[node] = Admit(name, Role.RELAY.value, "", sha256(token), curve_key=keys.public)
+        variables = {
+            **ClientKeys(remote.curve["server_key"], keys.public, keys.secret).variables(),
+            "GANGLION_ENDPOINT": remote.endpoint,
+            "GANGLION_NAME": name,
+            "GANGLION_TOKEN": token,
+        }
+        process = self.living[node] = _Relay(name, supervisor, lambda process: self._ended(node, process))
+        try:
+            await supervisor.bus.ask(KERNEL, "kernel.admit", admit)
+            spec = LaunchSpec(name, variables, module="ganglion.transport.relay", role=Role.RELAY.value, place=node)
+            await process.start(supervisor.launcher, spec)
+            waits: list[asyncio.Future[Any]] = [process.answer, asyncio.ensure_future(process.ended.wait())]
+            await asyncio.wait(waits, timeout=DEADLINES_S["join"], return_when=asyncio.FIRST_COMPLETED)
+            waits[1].cancel()
+            found = process.answer.result() if process.answer.done() else {}
+            if "endpoints" not in found:
+                process.signal(signal.SIGKILL)
+                how = f"it {process.end_text}" if process.ended.is_set() else "it says nothing"
+                where = f"on {process.host}" if process.host else "here"
+                raise LaunchError(f"the relay {where} does not come up: {found.get('error', how)}")
+        except BaseException:
+            self._forget(node, process)
+            raise
+        return str(found["endpoints"][0])
+
+    def _forget(self, node: str, process: Process) -> None:
+        if self.living.get(node) is process:
+            del self.living[node], self.admissions[node], self._starting[node]
+
+    def _ended(self, node: str, process: Process) -> None:
+        """End the processes of a node whose relay is lost: nobody hears them any more."""
+        self._forget(node, process)
+        self._supervisor.spawn(self._supervisor.withdraw([process.name]))  # its key opens nothing any more
+        for run in self._supervisor.runs.values():
+            for member in run.members.values():
+                if member.process is not None and member.node == node:
+                    member.process.kill(process.why or f"its relay on {process.host or 'this machine'} was lost")
+
 
 _FILES = "model*.npz"
 
@@ -57,7 +163,7 @@ class Lending:
         await asyncio.to_thread(write_piece, folder, kept)
         return Done()
 
-    def _place_of(self, caller: str) -> tuple[Run, Process]:
+    def _place_of(self, caller: str) -> tuple[Run, Place]:
         run = self._supervisor.runs.get(caller.partition("/")[0])
         member = None if run is None else run.members.get(caller)
         if run is None or member is None or self._supervisor.launcher.shares_files:
