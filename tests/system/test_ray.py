@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -75,6 +76,16 @@ schedule:
       bodies: {num: 16}
       phase_config: {mode: train, worker: 2}
       simulation: {name: aeb}
+"""
+BROKEN = """
+from ganglion.sdk import Environment
+
+class Broken(Environment):
+    def start_environment(self):
+        raise LookupError("there is no world")
+
+    def update(self, actuators):
+        raise NotImplementedError
 """
 SWEEP = """
 uid: many
@@ -239,3 +250,17 @@ def test_what_no_node_has_is_said_before_anything_starts(
     assert 2 == done.returncode
     assert "no node has GPU 1 (settings, launchers.ray.roles.brain); there are 2, with CPU 2; CPU 2" in done.stderr
     assert [] == [*(tmp_path / "results").glob("farm-*/journals")]
+
+
+def test_the_report_of_a_failed_run_names_the_node(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """What a process on a node could not do is told with that node, and nothing of the run is left."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "farm.yml").write_text((DOCUMENT % 4).replace("name: counting", 'name: "broken:Broken"'))
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
+    done = ganglion(tmp_path, "run", "farm.yml", *RAY, more=cluster[0])
+
+    assert done.returncode not in (0, 2)
+    assert "there is no world" in done.stderr
+    assert f"it ran on node {socket.gethostname()}" in done.stderr

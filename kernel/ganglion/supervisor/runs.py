@@ -594,6 +594,7 @@ class Run:
             lines.append(ended.reason)
         if member.process is None:
             return lines
+        lines += [f"it ran on node {member.process.host}"] if member.process.host else []
         before = [one for one in reversed(self.former) if one.name == member.name]
         # Its last output, or that of the newest of its predecessors that printed anything.
         return lines + _quoted(next((one.last_words for one in (member, *before) if one.last_words), []))
