@@ -153,13 +153,13 @@ def batches_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def first_verdict(patch: pytest.MonkeyPatch) -> None:
     """Begin again with the first episode."""
-    stand = WorkerCompaction.stand
+    restore_or_compact = WorkerCompaction.restore_or_compact
 
     def first(self: Any, verdict: Any, mine: Any, loose: bool) -> Any:
-        found = stand(self, verdict, mine, loose)
+        found = restore_or_compact(self, verdict, mine, loose)
         return None if found is None else (verdict, found[1])
 
-    patch.setattr(WorkerCompaction, "stand", first)
+    patch.setattr(WorkerCompaction, "restore_or_compact", first)
 
 
 @pytest.mark.parametrize("mutant", [nothing_put_back, first_verdict], ids=lambda mutant: mutant.__name__)
