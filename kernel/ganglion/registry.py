@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -21,6 +20,7 @@ from typing import Any
 
 from ganglion.errors import PluginInvalid
 from ganglion.run.plan import Plan, PluginPlan
+from ganglion.sdk.naming import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +284,6 @@ def _advice(kind: str, name: str) -> str:
         near = nearest(name, [entry.name for entry in entries(kind)])
         near = near or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
     return f": it is of kind {' and '.join(others)}" if others else near
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `; did you mean `x`?` for the name most like `name`, else nothing."""
-    like = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=1)
-    return f"; did you mean `{like[0]}`?" if like else ""
 
 
 def plays(environment: str) -> bool:

@@ -15,10 +15,11 @@ from ganglion.cli.stores import store_of
 from ganglion.cli.table import opened
 from ganglion.document import load_document, resolved, schema
 from ganglion.document.config import config_schema
-from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
+from ganglion.document.fault import Fault, gathered, report, settle, summary
 from ganglion.document.schema import PARAMETERISED, with_parameters
 from ganglion.document.spelling import AS_IT_IS
 from ganglion.errors import DocumentError, UsageError
+from ganglion.sdk.naming import nearest
 
 
 @click.command("check")

@@ -16,7 +16,7 @@ from ganglion.cli.table import json_text, write
 from ganglion.document import load_document
 from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
-from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
+from ganglion.document.fault import Fault, placed, report, settle, summary
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import Count, Expect, Flag, Form, Name, Seed, Version, is_name, validate
 from ganglion.document.reader import Tree, load_tree, read_tree
@@ -25,6 +25,7 @@ from ganglion.document.spelling import component, normalise, walk
 from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, GanglionError, PeerLost, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, PEERS
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.sdk.naming import nearest
 from ganglion.supervisor.connection import (
     Connection,
     Operator,

@@ -69,7 +69,7 @@ class Commands(click.Group):
         """Return the command that is meant; one that there is not is answered with the nearest."""
         name = args[0]
         if not name.startswith("-") and self.get_command(context, name) is None:
-            from ganglion.registry import nearest
+            from ganglion.sdk.naming import nearest
 
             raise click.UsageError(f"there is no command `{name}`{nearest(name, self.list_commands(context))}", context)
         return super().resolve_command(context, args)

@@ -18,6 +18,7 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.table import aligned, tell
 from ganglion.errors import UsageError
 from ganglion.registry import Entry
+from ganglion.sdk.naming import nearest
 
 
 def manual(entry: Entry) -> str | None:
@@ -81,7 +82,7 @@ def _chosen(name: str | None) -> list[registry.Entry]:
     found = [e for e in every if name in (e.name, f"{e.distribution}:{e.name}", e.distribution)]
     if not found:
         known = [*registry.GROUPS, *(f"{g}s" for g in registry.GROUPS), *(e.name for e in every)]
-        raise UsageError(f"there is no plugin and no group `{name}`{registry.nearest(name, known)}")
+        raise UsageError(f"there is no plugin and no group `{name}`{nearest(name, known)}")
     return found
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganglion.document.fault import Fault, nearest, unknown
+from ganglion.document.fault import Fault, unknown
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import Agent, Document, Entry, Form, Phase, forms_within
 from ganglion.document.spelling import label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, BodyPlan, Recovery
+from ganglion.sdk.naming import nearest
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _PATH = re.compile(rf"(?:{_COMPONENT.pattern})(?:\.(?:{_COMPONENT.pattern}))*")

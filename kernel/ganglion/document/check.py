@@ -10,7 +10,7 @@ from ganglion import __version__
 from ganglion.document import model
 from ganglion.document.bodies import bodies_of, policies_of, policy_of, rules_of
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
-from ganglion.document.fault import Fault, nearest, unknown
+from ganglion.document.fault import Fault, unknown
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
@@ -25,6 +25,7 @@ from ganglion.run.plan import (
     budgets_end,
     sources_of,
 )
+from ganglion.sdk.naming import nearest
 
 
 def replays(agent: Node) -> list[Node]:

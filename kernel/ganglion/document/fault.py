@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ganglion.sdk.naming import nearest
+
 _LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
-_LOOKS_LIKE = 0.6  # difflib's own default: `environmets` finds `environments`, `foo` finds nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,6 @@ def gathered(notes: Sequence[Fault]) -> str:
     lines = [f"  {note.place}: {_harmless(note.message)}" for note in notes]
     head = [f"{notes[0].file}: note: {len(notes)} names and keys of another project:"] if notes else []
     return "\n".join([*head, *lines])
-
-
-def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:
-    """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=_LOOKS_LIKE)
-    return f"; did you mean {quote}{found[0]}{quote}?" if found else ""
 
 
 def unknown(kind: str, name: Any, known: Iterable[str]) -> str:

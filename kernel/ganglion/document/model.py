@@ -12,9 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ganglion import limits
-from ganglion.document.fault import Fault, nearest
+from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
 from ganglion.run.plan import ON_LOSS
+from ganglion.sdk.naming import nearest
 
 Location = tuple[str | int, ...]
 

@@ -33,6 +33,7 @@ from ganglion.run.plan import (
     conditions_of,
 )
 from ganglion.sdk.launcher import CREDENTIALS
+from ganglion.sdk.naming import nearest
 from ganglion.synced import write_synced
 
 STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
@@ -265,7 +266,7 @@ def _advise_tables(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             asked = registry.load("brain", agent.brain.name, plan.folder, plan.allow).asks(**agent.brain.params)
         for uid in asked:
             if uid not in served:
-                those = f"{', '.join(map(repr, served)) or 'none'}{registry.nearest(uid, served)}"
+                those = f"{', '.join(map(repr, served)) or 'none'}{nearest(uid, served)}"
                 text = f"brain `{agent.brain.name}` asks the table `{uid}`, and agent `{agent.name}` is served by"
                 yield agent.brain.at, f"{text} {those}", "error"
 

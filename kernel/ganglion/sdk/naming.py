@@ -1,9 +1,11 @@
-"""Naming: names of documents as names of files, which can leave no folder and meet no other; needs no numpy."""
+"""Naming: names of documents as names of files, which can meet no other; the nearest known name; needs no numpy."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from urllib.parse import quote
+from collections.abc import Iterable
+from urllib import parse
 
 from ganglion.errors import AuthorError
 from ganglion.limits import MODEL_NAME_CHARACTERS
@@ -16,7 +18,7 @@ def percent_encoded(name: str) -> str:
         AuthorError: It has half of a surrogate pair, which is no character.
     """
     try:
-        return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
+        return parse.quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
     except UnicodeEncodeError as error:
         raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
 
@@ -30,3 +32,9 @@ def file_name(name: str) -> str:
     if len(encoded) <= MODEL_NAME_CHARACTERS:
         return encoded
     return f"{encoded[:MODEL_NAME_CHARACTERS]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:
+    """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
+    found = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=1)
+    return f"; did you mean {quote}{found[0]}{quote}?" if found else ""

@@ -16,8 +16,8 @@ import click
 
 from ganglion import registry
 from ganglion.cli.settings import Settings
-from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
+from ganglion.sdk.naming import nearest
 from ganglion_conformance.recipes import Recipe, read_recipes
 
 # kind -> the parts that its distribution has: an entry point, a module and a test each
