@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,58 +15,16 @@ from ganglion.peer.journal.write import Journal, JournalFile
 from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models
-from ganglion.sdk.naming import file_name, percent_encoded
+from ganglion.sdk.naming import file_name
 from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id
-from ganglion.wire.name import Role, label, peer_name, safe, topic
+from ganglion.wire.name import Role, peer_name
 
 NAMES = [
-    "/",
-    "/etc/passwd",
-    "..",
-    ".",
-    "../../outside",
-    "..\\..\\outside",
-    "a/b",
-    "a\\b",
-    "C:\\outside",
-    "~root/outside",
-    "$HOME/outside",
-    "%2e%2e%2foutside",
-    "%00",
-    "a\0b",
-    "\0",
-    "a\nb",
-    "\x1b[2J",
-    "-rf",
-    "",
-    " .. ",
-    ".hidden",
-    "trailing.",
-    "CON",
-    "aux.npz",
-    "a:b",
-    "*",
-    "\u2024\u2024/outside",  # one dot leader
-    "\uff0e\uff0e\uff0foutside",  # fullwidth
-    "\u2025",  # two dot leader
-    "\u2215etc",  # division slash
-    "\u2044etc",  # fraction slash
-    "\u202etxt.exe",  # the other direction
-    "\u200b",  # no width
-    "e\u0301",
-    "\u00e9",  # the same letter
-    "\u212aelvin",  # a sign that folds to a letter
-    "\U0001f600",
-    "A",
-    "a",
-    "x" * 255,
-    "x" * 256,
-    "../" * 1365,
-    "\U0001f600" * 1024,
-    "model.npz",
-    "manifest.json",
-    "brains",
-]
+    "/", "/etc/passwd", "..", ".", "../../outside", "..\\..\\outside", "C:\\outside", "%2e%2e%2foutside",
+    "a\0b", "a\nb", "\x1b[2J", "-rf", "", " .. ", ".hidden", "trailing.", "CON", "a:b", "*", "\uff0e\uff0e\uff0fx",
+    "\u2215etc", "\u202etxt.exe", "e\u0301", "\u00e9", "A", "a", "x" * 256, "../" * 1365, "\U0001f600" * 1024,
+    "model.npz", "manifest.json", "brains",
+]  # fmt: skip
 
 
 def everything(folder: Path) -> set[str]:
@@ -215,36 +171,3 @@ def test_planted_links_lead_nowhere(run: Path, make: Callable[[Path, str], None]
         make(trapped, "ada")
 
     assert "mine" == victim.read_text()
-
-
-def test_names_of_files_meet_no_other() -> None:
-    """Different names are different files and different peers, in ASCII: no system takes two of them for one letter."""
-    files = {name: file_name(name) for name in NAMES}
-    peers = {name: safe(name) for name in NAMES if name}
-
-    assert len(NAMES) == len(set(files.values())) == len(set(NAMES))
-    assert len(peers) == len(set(peers.values()))
-    for text in (*files.values(), *peers.values()):
-        assert text == unicodedata.normalize("NFKC", text)
-        assert "/" not in text
-        assert text.isascii()
-        assert len(text) <= 117
-        assert text not in (".", "..")
-    assert all(text == text.lower() for text in peers.values())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_on_the_wire_and_on_screens_are_plain(name: str) -> None:
-    """Whatever a uid is, its wire name and how a person is told of it hold no byte that a terminal obeys."""
-    if not name:
-        return
-    shown: list[Any] = [
-        peer_name(run_id(name), Role.MUSCLE, name, 0),
-        topic(name, "log"),
-        percent_encoded(name),
-        run_id(name),
-    ]
-    for text in shown:
-        assert text.isascii()
-        assert text.isprintable()
-    assert label(peer_name("run", Role.MUSCLE, name, 0)).startswith("muscle ")
