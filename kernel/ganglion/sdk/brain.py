@@ -26,15 +26,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Send data to some muscles only.
+    """Send data to some muscles only."""
 
-    Args:
-        data: What `Muscle.update` gets.
-        only: The uids of the muscles; None is all.
-    """
-
-    data: Any
-    only: Sequence[str] | None = None
+    data: Any  # what `Muscle.update` gets
+    only: Sequence[str] | None = None  # the uids of the muscles; None is all
 
 
 def carries_update(result: Any) -> bool:
@@ -57,29 +52,17 @@ def carries_update(result: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """Sum up one finished episode for one agent.
+    """Sum up one finished episode for one agent."""
 
-    Args:
-        worker: Its worker.
-        episode: Its number in the worker, from 0.
-        steps: Its step boundaries.
-        objective_mean: Mean of the agent's objective per decision; None if no decision had one.
-        objective_sum: Sum of the agent's objective; None likewise.
-        terminated: Whether no future existed at its end.
-        truncated: Whether it was cut off.
-        environment: In a phase with bodies, the one whose episode it was; else empty.
-        body: `<agent>/<b>` where it was the episode of one body; else empty.
-    """
-
-    worker: int
-    episode: int
-    steps: int
-    objective_mean: float | None
-    objective_sum: float | None
-    terminated: bool
-    truncated: bool
-    environment: str = ""
-    body: str = ""
+    worker: int  # its worker
+    episode: int  # its number in the worker, from 0
+    steps: int  # its step boundaries
+    objective_mean: float | None  # mean of the agent's objective per decision; None if no decision had one
+    objective_sum: float | None  # sum of the agent's objective; None likewise
+    terminated: bool  # whether no future existed at its end
+    truncated: bool  # whether it was cut off
+    environment: str = ""  # in a phase with bodies, the one whose episode it was; else empty
+    body: str = ""  # `<agent>/<b>` where it was the episode of one body; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,57 +75,35 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """Give the metrics of an evaluation.
+    """Give the metrics of an evaluation."""
 
-    Args:
-        metrics: Name -> number; they overlay `objective`, `return` and `steps`.
-        checkpoint_id: Name of a model that the brain stored for this evaluation; None is none.
-        checkpoint_hash: Its SHA-256; None is none.
-    """
-
-    metrics: Mapping[str, float]
-    checkpoint_id: str | None = None
-    checkpoint_hash: str | None = None
+    metrics: Mapping[str, float]  # name -> number; they overlay `objective`, `return` and `steps`
+    checkpoint_id: str | None = None  # name of a model that the brain stored for this evaluation; None is none
+    checkpoint_hash: str | None = None  # its SHA-256; None is none
 
 
 @dataclass(slots=True)
 class Transitions:
-    """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body).
+    """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body)."""
 
-    Args:
-        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
-            numpy's `result_type` of the spaces, of integers only if all are.
-        actions: `[k, m]`, the muscle's own proposals, likewise.
-        objectives: `[k]` float64; NaN is none.
-        rewards: `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none.
-        next_observations: `[k, n]`; there also at the end of an episode.
-        terminated: `[k]` bool.
-        truncated: `[k]` bool.
-        muscle: Uid per row.
-        body: Coordinate per row.
-        episode: `[k]` int64.
-        step: `[k]` int64, the decision's number in its episode.
-        data: Per row what the muscle added.
-        group: Which of `Brain.groups` the rows are of.
-        mask_columns: Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
-        tick: `[k]` int64, the tick of each decision; None without bodies.
-    """
-
+    # `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is numpy's `result_type`
+    # of the spaces, of integers only if all are.
     observations: Array
-    actions: Array
-    objectives: Array
-    rewards: Array
-    next_observations: Array
-    terminated: Array
-    truncated: Array
-    muscle: Sequence[str]
-    body: Sequence[Any]
-    episode: Array
-    step: Array
-    data: Sequence[Any]
-    group: int = 0
+    actions: Array  # `[k, m]`, the muscle's own proposals, likewise
+    objectives: Array  # `[k]` float64; NaN is none
+    rewards: Array  # `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none
+    next_observations: Array  # `[k, n]`; there also at the end of an episode
+    terminated: Array  # `[k]` bool
+    truncated: Array  # `[k]` bool
+    muscle: Sequence[str]  # uid per row
+    body: Sequence[Any]  # coordinate per row
+    episode: Array  # `[k]` int64
+    step: Array  # `[k]` int64, the decision's number in its episode
+    data: Sequence[Any]  # per row what the muscle added
+    group: int = 0  # which of `Brain.groups` the rows are of
+    # Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
     mask_columns: Mapping[str, slice] = field(default_factory=dict)
-    tick: Array | None = None
+    tick: Array | None = None  # `[k]` int64, the tick of each decision; None without bodies
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -165,25 +126,16 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True)
 class LateCredit:
-    """Give what a group of bodies earned after the end of one of them, within the episode of their environment.
+    """Give what a group of bodies earned after the end of one of them, within the episode of their environment."""
 
-    Args:
-        muscle: Uid of the muscle.
-        body: Coordinate (agent, environment, b) of the body.
-        episode: Of the body's last decision.
-        step: Its number in the episode.
-        reward: Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several
-            environments.
-        credit: The sum of it, changed as the body's rewards are.
-        objective: What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
-    """
-
-    muscle: str
-    body: tuple[str, str, int]
-    episode: int
-    step: int
+    muscle: str  # uid of the muscle
+    body: tuple[str, str, int]  # coordinate (agent, environment, b) of the body
+    episode: int  # of the body's last decision
+    step: int  # its number in the episode
+    # Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several environments.
     reward: str
-    credit: float
+    credit: float  # the sum of it, changed as the body's rewards are
+    # What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
     objective: float | None
 
 
@@ -196,40 +148,32 @@ class Brain(Part, Statistics, ABC):
 
     Attributes:
         name: The agent's name.
-        memory: The rows of this phase from all muscles, evaluation excepted. It begins empty.
-        sensors: The declarations after filters, in document order, without values.
-        actuators: Likewise; each carries its no-op.
-        muscles: The uids of the muscles.
-        static_world_models: What the environments told about themselves, by uid.
-        models: Where models are saved and loaded.
-        last_update: The newest update, None before the first one. Set by the bus.
-        batched: Whether `learn` is called instead of `thinking`.
-        bodies: The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
-        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
-        takes_groups: Whether it learns from bodies of several groups. An agent that has them is refused before its
-            first decision if its brain does not. `sensors` and `actuators` are those of the first group then; each
-            group has a memory of its own, with the `size_limit` of the first, and `memory` is that of the group that
-            `learn` or `thinking` is called for. `learn` is called once per group, in their order.
-        learn_every: It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep
-            with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
-            heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
-            or in `setup`; it is read when the first muscle joins.
-        tables: The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
     """
 
-    batched: ClassVar[bool] = False
+    batched: ClassVar[bool] = False  # whether `learn` is called instead of `thinking`
+    # Whether it learns from bodies of several groups. An agent that has them is refused before its first decision if
+    # its brain does not. `sensors` and `actuators` are those of the first group then; each group has a memory of its
+    # own, with the `size_limit` of the first, and `memory` is that of the group that `learn` or `thinking` is called
+    # for. `learn` is called once per group, in their order.
     takes_groups: ClassVar[bool] = False
+    # The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
     bodies: Sequence[Any] = ()
+    # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
+    # It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep with one worker
+    # its muscle then sends up to n decisions together, and does not wait in between; they are heard one by one, in
+    # their order, with the same results. Signals come with the answer to them. Set it here, or in `setup`; it is read
+    # when the first muscle joins.
     learn_every: int = 1
-    memory: Memory
-    sensors: Sequence[SensorInformation] = ()
-    actuators: Sequence[ActuatorInformation] = ()
-    muscles: Sequence[str] = ()
-    static_world_models: Mapping[str, Any] = {}
-    models: Models
+    memory: Memory  # the rows of this phase from all muscles, evaluation excepted. It begins empty.
+    sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
+    actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
+    muscles: Sequence[str] = ()  # the uids of the muscles
+    static_world_models: Mapping[str, Any] = {}  # what the environments told about themselves, by uid
+    models: Models  # where models are saved and loaded
+    # The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
     tables: Mapping[str, Any] = {}
-    last_update: Any = None
+    last_update: Any = None  # the newest update, None before the first one. Set by the bus.
     _signals: list[tuple[Signal, str]] | None = None
 
     @classmethod

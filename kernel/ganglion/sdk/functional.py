@@ -162,13 +162,11 @@ class FunctionalEnvironment(Environment):
         state_dtypes: One for all, or one per item as a list or map; None is float32.
         observation_dtypes: Likewise; None is float32.
         action_dtypes: Likewise; None is int32.
-
-    Attributes:
-        action_bounds: A pair (low, high), both inclusive, for all actions, or a map name -> pair; None, or an action
-            that is not named, has those of the dtype. Integers with bounds are choices: Discrete or MultiDiscrete.
     """
 
     batched: ClassVar[bool] = True
+    # A pair (low, high), both inclusive, for all actions, or a map name -> pair; None, or an action that is not named,
+    # has those of the dtype. Integers with bounds are choices: Discrete or MultiDiscrete.
     action_bounds: Any = None
 
     def __init__(

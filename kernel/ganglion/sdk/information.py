@@ -285,16 +285,11 @@ class Group:
     >>> group = Group(sensors=[], actuators=[], bodies=[("ada", "arena", 0), ("ada", "arena", 1)])
     >>> [number for agent, environment, number in group.bodies]
     [0, 1]
-
-    Args:
-        sensors: Of each of them, without values.
-        actuators: Likewise; each carries its no-op.
-        bodies: Their coordinates (agent, environment, b).
     """
 
-    sensors: Sequence[SensorInformation]
-    actuators: Sequence[ActuatorInformation]
-    bodies: Sequence[Any]
+    sensors: Sequence[SensorInformation]  # of each of them, without values
+    actuators: Sequence[ActuatorInformation]  # likewise; each carries its no-op
+    bodies: Sequence[Any]  # their coordinates (agent, environment, b)
 
 
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:

@@ -38,33 +38,25 @@ class ModelReader(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """Give the readings of several bodies at once; axis 0 is the body.
+    """Give the readings of several bodies at once; axis 0 is the body."""
 
-    Args:
-        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
-            numpy's `result_type` of the spaces, of integers only if all are. Read-only.
-        readings: Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
-        bodies: Coordinates of the bodies.
-        step: Number of the decision in its episode, (bodies,) int64.
-        episode: Number of the episode, (bodies,) int64.
-        mode: Of the episode.
-        masks: Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its
-            columns are in `observations`, too. A proposal that is not allowed is an error of the muscle.
-        first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
-        group: Which of `Muscle.groups` the bodies are of.
-        applied: What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a
-            begin the no-op; None where that is what was set, as always without periods of decisions.
-    """
-
+    # `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is numpy's
+    # `result_type` of the spaces, of integers only if all are. Read-only.
     observations: Array
+    # Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
     readings: Mapping[str, Array]
-    bodies: Sequence[Any]
-    step: Array
-    episode: Array
-    mode: Mode
+    bodies: Sequence[Any]  # coordinates of the bodies
+    step: Array  # number of the decision in its episode, (bodies,) int64
+    episode: Array  # number of the episode, (bodies,) int64
+    mode: Mode  # of the episode
+    # Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its columns are in
+    # `observations`, too. A proposal that is not allowed is an error of the muscle.
     masks: Mapping[str, Array] = field(default_factory=dict)
+    # Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
     first: Array | None = None
-    group: int = 0
+    group: int = 0  # which of `Muscle.groups` the bodies are of
+    # What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a begin the
+    # no-op; None where that is what was set, as always without periods of decisions.
     applied: Array | None = None
 
 
@@ -77,31 +69,27 @@ class Muscle(Part, Statistics, ABC):
 
     Attributes:
         uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
-        memory: This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That
-            of one of several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
-        sensors: The declarations after filters, in document order, without values.
-        actuators: Likewise; each carries its no-op.
-        static_world_models: What the environments told about themselves, by uid.
-        batched: Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object
-            for all bodies of its agent; any other is one object per body, each with its own memory.
-        takes_groups: Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors`
-            and `actuators` are those of the first. An agent that has them is refused before its first decision if its
-            muscle does not. One object per body has the declarations of its own body, and is never asked.
-        bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
-        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
-        TOPICS: Names of topics of its own.
         topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
     """
 
+    # Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object for all
+    # bodies of its agent; any other is one object per body, each with its own memory.
     batched: ClassVar[bool] = False
-    TOPICS: ClassVar[Sequence[str]] = ()
+    TOPICS: ClassVar[Sequence[str]] = ()  # names of topics of its own
+    # Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors` and `actuators`
+    # are those of the first. An agent that has them is refused before its first decision if its muscle does not. One
+    # object per body has the declarations of its own body, and is never asked.
     takes_groups: ClassVar[bool] = False
+    # The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
     bodies: Sequence[Any] = ()
+    # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
+    # This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That of one of
+    # several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
     memory: Memory
-    sensors: Sequence[SensorInformation] = ()
-    actuators: Sequence[ActuatorInformation] = ()
-    static_world_models: Mapping[str, Any] = {}
+    sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
+    actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
+    static_world_models: Mapping[str, Any] = {}  # what the environments told about themselves, by uid
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     @cached_property

@@ -33,27 +33,19 @@ class Part:
     is refused. Their rewards and transformers are saved with them. Of an environment with neither method no state is
     saved: its successor opens the episode by `reset` with the same draws and receives the steps again. What the three
     keep from earlier episodes is lost then; where that shows, the run goes back to its last checkpoint.
-
-    Attributes:
-        uid: The object's name within the run, with the worker where each has one (`scout/0`).
-        name: The name in the document.
-        worker: Number of the worker, from 0; 0 also where workers share the object.
-        mode: Of the phase.
-        seed: One integer of the object's own stream, in [0, 2**63).
-        rng: The generator of the object's own stream. An object that is made by hand has none until one is set.
-        params: The parameters of the document, read-only.
     """
 
     takes_params: ClassVar[bool] = False
     """Whether a constructor that names `params` gets all parameters there, as one map."""
 
-    uid: str = ""
-    name: str = ""
-    worker: int = 0
-    mode: Mode = Mode.TRAIN
-    seed: int = 0
+    uid: str = ""  # the object's name within the run, with the worker where each has one (`scout/0`)
+    name: str = ""  # the name in the document
+    worker: int = 0  # number of the worker, from 0; 0 also where workers share the object
+    mode: Mode = Mode.TRAIN  # of the phase
+    seed: int = 0  # one integer of the object's own stream, in [0, 2**63)
+    # The generator of the object's own stream. An object that is made by hand has none until one is set.
     rng: Generator
-    params: Mapping[str, Any] = MappingProxyType({})
+    params: Mapping[str, Any] = MappingProxyType({})  # the parameters of the document, read-only
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """Accept and ignore any arguments."""
