@@ -130,10 +130,7 @@ class Filter(Part):
 
 def _alone(informations: Sensors | Actuators) -> FilterBatch:
     """Return what passes of one body as a batch."""
-    values = {}
-    for it in informations:
-        shape = () if it.space.scalar else getattr(it.space, "shape", (it.space.size,))
-        values[it.uid] = it.space.to_vector(it.value).reshape(1, *shape)
+    values = {it.uid: it.space.to_vector(it.value).reshape(1, *it.space.shape) for it in informations}
     return FilterBatch(values, np.zeros(1, np.int64), 1)
 
 

@@ -80,18 +80,18 @@ def to_text(number: Any) -> str:
 class Space(ABC):
     """Describe a set of values: frozen, comparable, hashable.
 
-    Equal spaces are interchangeable but share no generator. `scalar` tells whether a value is a single Python number;
-    `size` is the number of columns of `to_vector`, `dtype` its dtype. A method that takes a value of the space raises
+    Equal spaces are interchangeable but share no generator. A method that takes a value of the space raises
     `SpaceError` for a value that the space does not contain.
     """
 
     __slots__ = ("_rng",)
 
     kind: ClassVar[str]
-    composite: ClassVar[bool] = False  # whether its values have no shape: in arrays stands the vector of each
-    scalar: bool
-    size: int
-    dtype: np.dtype[Any]
+    composite: ClassVar[bool] = False  # whether a value has no shape of its own, and arrays hold its vector
+    scalar: bool  # whether a value is a single Python number
+    shape: tuple[int, ...]  # of a value in an array; (size,) of a composite space
+    size: int  # the number of columns of `to_vector`
+    dtype: np.dtype[Any]  # of `to_vector`
     _rng: Generator | None
     # A value of this very type that lies between these bounds is contained: one comparison, without a call. With None
     # `contains` says so; it may still contain what these do not accept.
@@ -253,7 +253,6 @@ class _Numbers(Space):
 
     __slots__ = ("_exact", "_high", "_highs", "_low", "_lows", "_native", "_plain", "dtype", "scalar", "shape", "size")
 
-    shape: tuple[int, ...]
     _lows: Array
     _highs: Array
     # Bounds as Python numbers where all elements share them: one comparison instead of a broadcast one, and for
@@ -783,7 +782,7 @@ class Ragged(Space):
         SpaceError: It is no Box with an axis, or its dtype does not hold all lengths.
     """
 
-    __slots__ = ("box", "dtype", "scalar", "size")
+    __slots__ = ("box", "dtype", "scalar", "shape", "size")
 
     kind = "ragged"
     composite = True
@@ -795,10 +794,11 @@ class Ragged(Space):
         most = np.iinfo(box.dtype).max if box.dtype.kind != "f" else 2 ** (np.finfo(box.dtype).nmant + 1)
         if box.shape[0] > most:
             raise SpaceError(f"a Ragged of {box.dtype} has at most {most} on its first axis, found {box.shape[0]}")
-        self._freeze(box=box, size=1 + box.size, dtype=box.dtype, scalar=False)
+        size = 1 + box.size
+        self._freeze(box=box, size=size, shape=(size,), dtype=box.dtype, scalar=False)
 
-    def _whole(self, value: Any) -> tuple[Array, int] | None:
-        """Return a contained value as one of the box, and its length; None if it is not contained."""
+    def _vector(self, value: Any) -> Array | None:
+        """Return the vector of a value; None if it is not contained."""
         array, box = _numbers(value), self.box
         if array is not None and array.size == 0 and array.shape[:1] == (0,):
             array = array.reshape(0, *box.shape[1:])
@@ -808,16 +808,16 @@ class Ragged(Space):
         if fitting is None:
             return None
         whole[: len(array)] = fitting
-        return (whole, len(array)) if box.contains(whole) else None
+        if not box.contains(whole):
+            return None
+        return np.concatenate([np.array([len(array)], self.dtype), whole.reshape(-1)])
 
     def contains(self, value: Any) -> bool:
-        return self._whole(value) is not None
+        return self._vector(value) is not None
 
     def canonical(self, value: Any) -> Any:
-        found = self._whole(value)
-        if found is None:
-            raise self._refuse(value)
-        cut = found[0][: found[1]].copy()
+        vector = self.to_vector(value)
+        cut = vector[1:].reshape(self.box.shape)[: int(vector[0])].copy()
         cut.flags.writeable = False
         return cut
 
@@ -834,10 +834,10 @@ class Ragged(Space):
         return self.canonical(box.clip(whole)[:count])
 
     def to_vector(self, value: Any) -> Array:
-        found = self._whole(value)
-        if found is None:
+        vector = self._vector(value)
+        if vector is None:
             raise self._refuse(value)
-        return np.concatenate([np.array([found[1]], self.dtype), found[0].reshape(-1)])
+        return vector
 
     def from_vector(self, vector: Any) -> Any:
         array = _numbers(vector)
@@ -880,7 +880,7 @@ class Ragged(Space):
 class _Composite(Space):
     """Lay the vectors of several spaces side by side."""
 
-    __slots__ = ("_offsets", "_parts", "dtype", "scalar", "size")
+    __slots__ = ("_offsets", "_parts", "dtype", "scalar", "shape", "size")
 
     composite = True
 
@@ -895,7 +895,8 @@ class _Composite(Space):
         if offsets[-1] > SPACE_ELEMENTS:
             raise SpaceError(f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}")
         dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
-        self._freeze(_parts=parts, _offsets=offsets, size=offsets[-1], scalar=False, dtype=dtype, **attributes)
+        size = offsets[-1]
+        self._freeze(_parts=parts, _offsets=offsets, size=size, shape=(size,), scalar=False, dtype=dtype, **attributes)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -1120,14 +1121,15 @@ def _integer(form: Any, name: str, dtype: np.dtype[Any] | None = None) -> int:
 
 
 def _form_array(
-    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], number: Callable[[Any, str], Any]
+    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], ends: np.dtype[Any] | None = None
 ) -> Any:
-    """Return one number for all elements, or a flat list of numbers, as an array."""
+    """Return one number for all elements, or a flat list of numbers, as an array; `ends` is as of `_integer`."""
     flat = form if isinstance(form, list | tuple) else [form]
     if flat is form and len(flat) != math.prod(shape):
         raise ValueError(f"{name}: expected one number or {math.prod(shape)}, found {len(flat)}")
     try:
-        return np.array([number(it, name) for it in flat], dtype=dtype).reshape(shape if flat is form else ())
+        numbers = [float(from_form(it)) if dtype.kind == "f" else _integer(it, name, ends) for it in flat]
+        return np.array(numbers, dtype).reshape(shape if flat is form else ())
     except OverflowError as error:
         raise ValueError(f"{name}: expected integers that fit into {dtype}") from error
 
@@ -1137,23 +1139,16 @@ def _box(form: Mapping[str, Any]) -> Space:
     if form["dtype"] not in _DTYPES:
         raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
     dtype = np.dtype(form["dtype"]).newbyteorder("=")
-
-    def bound(form: Any, name: str) -> float | int:
-        return float(from_form(form)) if dtype.kind == "f" else _integer(form, name, dtype)
-
     wide = np.dtype(np.float64) if dtype.kind == "f" else dtype
-    low, high = (_form_array(form[name], name, shape, wide, bound) for name in ("low", "high"))
+    low, high = (_form_array(form[name], name, shape, wide, dtype) for name in ("low", "high"))
     return Box(low, high, shape, dtype)
 
 
 def _multi_discrete(form: Mapping[str, Any]) -> Space:
     nvec = form["nvec"]
     shape = _form_shape(form) if "shape" in form else (len(nvec),) if isinstance(nvec, list | tuple) else ()
-    counts, start = (
-        _form_array(it, name, shape, np.dtype(np.int64), _integer)
-        for name, it in (("nvec", nvec), ("start", form.get("start", 0)))
-    )
-    return MultiDiscrete(counts, start)
+    start = _form_array(form.get("start", 0), "start", shape, INT64)
+    return MultiDiscrete(_form_array(nvec, "nvec", shape, INT64), start)
 
 
 _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")

@@ -37,7 +37,7 @@ class Layout:
     ) -> None:
         self.uids = tuple(uids)
         self.spaces = tuple(spaces)
-        self.shapes = tuple(shapes) if shapes is not None else tuple(map(_shape, spaces))
+        self.shapes = tuple(() if it is None else it.shape for it in spaces) if shapes is None else tuple(shapes)
         widths = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
         self.offsets = (0, *np.cumsum(widths, dtype=np.int64).tolist())
         self.width: int = self.offsets[-1]
@@ -89,15 +89,8 @@ class Layout:
 
 
 def is_composite(space: Space | None) -> bool:
-    """Tell whether the values of a space have no shape: tuples, maps, arrays of several lengths."""
+    """Return whether values of a space have no shape of their own: tuples, maps, arrays of several lengths."""
     return space is not None and space.composite
-
-
-def _shape(space: Space | None) -> tuple[int, ...]:
-    if space is None or space.scalar:
-        return ()
-    shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
-    return shape
 
 
 NOTHING = Layout((), ())  # the layout of a row without values
