@@ -29,18 +29,12 @@ _UNGIVEN: Any = object()
 class Information:
     """Hold a value that its space contains.
 
-    `x()` reads the value and `x(v)` sets it; the attribute `value` does both too.
-
-    Args:
-        value: None is "not set", which is refused when it is sent.
-        space: What the value can be.
-        uid: Local inside an environment (`3`), full outside (`grid.3`); an integer becomes its text.
-        value_ids: Names of the components of an array value, in C order; None where they have none.
-        body: `(agent, number)` in a phase with bodies, else None.
+    `x()` reads the value and `x(v)` sets it; the attribute `value` does both too. None is "not set", which is refused
+    when it is sent.
 
     Raises:
-        SpaceError: The space does not contain the value, or is none; the class of it says what was set. On setting,
-            the value before stays.
+        SpaceError: The space does not contain the value, or is no space; its class says what was set. A value that was
+            set before stays.
     """
 
     __slots__ = ("_value", "body", "space", "uid", "value_ids")
@@ -49,10 +43,10 @@ class Information:
     refusal: ClassVar[type[SpaceError]] = SpaceError
 
     _value: Any
-    space: Space
-    uid: str
-    value_ids: Sequence[str] | None
-    body: Coordinate | None
+    space: Space  # what the value can be
+    uid: str  # local inside an environment (`3`), full outside (`grid.3`); an integer becomes its text
+    value_ids: Sequence[str] | None  # names of the components of an array value, in C order; None for none
+    body: Coordinate | None  # (agent, number) in a phase with bodies, else None
 
     def __init__(
         self,

@@ -362,25 +362,10 @@ class Memory:
         done: bool | None = None,
         body: int | None = None,
     ) -> None:
-        """Add one completed decision.
+        """Add one completed decision of a muscle, the columns of `MemoryShard`; None is missing.
 
-        Args:
-            muscle_uid: Whose it is; the row's tag.
-            sensor_readings: Informations, or values in declared order (after `declare`); likewise the other lists.
-            actuator_setpoints: A brain's: as the muscle proposed. A muscle's: as applied.
-            rewards: Of this decision.
-            objective: None is missing; `complete` adds it to the newest row.
-            next_readings: What the decision led to.
-            dones: Whether the episode ended with it; `done` is the same.
-            terminated: Whether no future exists.
-            truncated: Whether the episode was cut off from outside.
-            decision_index: Number of the decision in its episode, from 0.
-            episode: Number of the episode in its worker, from 0.
-            applied_setpoints: After filters.
-            observations: One flat array. Where no row has one they are what the vectors of the readings make.
-            actions: One flat array. Where no row has one they are what the vectors of the setpoints make.
-            additional_data: Anything; kept as it is.
-            body: Place of the body among `bodies` of the agent.
+        Lists have informations, or, after `declare`, values in declared order. `observations` and `actions` are one
+        flat array each. `done` is the same as `dones`. `complete` adds the objective later.
 
         Raises:
             AuthorError: Plain values without declaration or of another number, an id with another shape than before.

@@ -80,8 +80,9 @@ def to_text(number: Any) -> str:
 class Space(ABC):
     """Describe a set of values: frozen, comparable, hashable.
 
-    Equal spaces are interchangeable but share no generator. A method that takes a value of the space raises
-    `SpaceError` for a value that the space does not contain.
+    Equal spaces are interchangeable but share no generator. A constructor raises `SpaceError` for arguments that are of
+    another kind, shape or range, and a method for a value that the space does not contain; the message says what was
+    expected and what was found.
     """
 
     __slots__ = ("_rng",)
@@ -405,9 +406,6 @@ class Box(_Numbers):
         shape: None takes it from the bounds.
         dtype: A floating or integer dtype. A float that is not exactly one of a narrower float dtype is rounded to it
             before it is compared; that does not count as loss, overflow does.
-
-    Raises:
-        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
     __slots__ = ()
@@ -605,15 +603,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Discrete(_Numbers):
-    """Hold the integers `start`, ..., `start + n - 1`; its values are Python integers.
-
-    Args:
-        n: How many, >= 1.
-        start: The first of them.
-
-    Raises:
-        SpaceError: `n` or `start` is no integer, `n` is below 1, or the range leaves 64 bits.
-    """
+    """Hold the integers `start`, ..., `start + n - 1`, n >= 1, within 64 bits; its values are Python integers."""
 
     __slots__ = ("n", "start")
 
@@ -646,9 +636,6 @@ class MultiDiscrete(_Numbers):
     Args:
         nvec: How many integers each element can be, >= 1; the shape of the values.
         start: The first of them, one for all or an array of the shape of `nvec`.
-
-    Raises:
-        SpaceError: Not integers, an `nvec` below 1, another shape, or a range that leaves 64 bits.
     """
 
     __slots__ = ("nvec", "start")
@@ -686,14 +673,7 @@ class MultiDiscrete(_Numbers):
 
 
 class MultiBinary(_Numbers):
-    """Hold the int8 arrays of zeros and ones of one shape.
-
-    Args:
-        n: Number of elements, or the shape of the values; `MultiBinary(3)` equals `MultiBinary((3,))`.
-
-    Raises:
-        SpaceError: A negative or too large shape.
-    """
+    """Hold the int8 arrays of zeros and ones of one shape, or of n elements; `MultiBinary(3)` is `MultiBinary((3,))`."""
 
     __slots__ = ()
 
@@ -719,9 +699,6 @@ class Mask(MultiBinary):
     Args:
         n: That of the actuator's space; element i is about the value `start + i`.
         of: The actuator's id, as the environment declares it.
-
-    Raises:
-        SpaceError: `n` is below 1, or `of` no text.
     """
 
     __slots__ = ("of",)
@@ -773,13 +750,8 @@ class Mask(MultiBinary):
 class Ragged(Space):
     """Hold arrays whose first axis has another length in each, from 0 to that of a Box.
 
-    The vector of a value is its length, then the array, then the box's default values up to its shape.
-
-    Args:
-        box: Of the greatest shape, with the bounds of each element.
-
-    Raises:
-        SpaceError: It is no Box with an axis, or its dtype does not hold all lengths.
+    The vector of a value is its length, then the array, then the default values of the box up to its shape. The box is
+    of the greatest shape, with the bounds of each element; its dtype must hold all lengths.
     """
 
     __slots__ = ("box", "dtype", "scalar", "shape", "size")
@@ -960,11 +932,7 @@ class _Composite(Space):
 
 
 class Tuple(_Composite):
-    """Hold the tuples (or lists) with element i in `spaces[i]`.
-
-    Raises:
-        SpaceError: A part is no space.
-    """
+    """Hold the tuples (or lists) with element i in `spaces[i]`."""
 
     __slots__ = ("spaces",)
 
@@ -1000,11 +968,7 @@ class Tuple(_Composite):
 
 
 class Dict(_Composite):
-    """Hold the maps with the keys of `spaces`, each value in the space of its key; the order is that of sorted keys.
-
-    Raises:
-        SpaceError: A key is no text, a part is no space.
-    """
+    """Hold the maps with the keys of `spaces`, which are text, each value in the space of its key, in sorted order."""
 
     __slots__ = ("spaces",)
 
