@@ -68,11 +68,8 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
     Traceback (most recent call last):
     ganglion.errors.PluginInvalid: ...Heater: parameter 'force' is not taken; expected power
 
-    Args:
-        cls: The plugin's class.
-        params: Of the document; given by keyword.
-        offered: Values of `uid`, `seed`, `broker_uri`; given if the constructor names them and `params` does not.
-        attributes: Set before the constructor runs and once more after it.
+    `params` are given by keyword, and of `offered` (`uid`, `seed`, `broker_uri`) what the constructor names and
+    `params` does not. The attributes are set once more after the constructor.
 
     Raises:
         PluginInvalid: The class is abstract, a parameter is not taken or lacks, or an attribute cannot be set.
@@ -87,19 +84,14 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
 
 
 def check_parameters(cls: type[Any], params: Mapping[str, Any], offered: tuple[str, ...] = OFFERED) -> None:
-    """Check by signature alone, without calling, that `construct` can make an object with these parameters.
-
-    Raises:
-        PluginInvalid: The class is abstract, a parameter is not taken or lacks; the message names it.
-    """
+    """Check by signature alone, without a call, that `construct` can make an object; PluginInvalid as there."""
     _arguments(cls, params, dict.fromkeys(offered))
 
 
 def parameters_of(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
     """Return the parameters that a class takes from a document by name, and whether it takes any other, too.
 
-    Raises:
-        PluginInvalid: The constructor has no readable signature, or a parameter cannot be given by keyword.
+    PluginInvalid: the constructor has no readable signature, or a parameter cannot be given by keyword.
     """
     taken, any_keyword = _signature(cls)
     whole = getattr(cls, "takes_params", False) and "params" in taken

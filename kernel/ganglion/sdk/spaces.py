@@ -673,7 +673,7 @@ class MultiDiscrete(_Numbers):
 
 
 class MultiBinary(_Numbers):
-    """Hold the int8 arrays of zeros and ones of one shape, or of n elements; `MultiBinary(3)` is `MultiBinary((3,))`."""
+    """Hold the int8 arrays of zeros and ones of a shape, or of n elements; `MultiBinary(3)` is `MultiBinary((3,))`."""
 
     __slots__ = ()
 

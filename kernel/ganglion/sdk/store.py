@@ -50,7 +50,8 @@ class StoreWriter(_Opened):
     """Write the results of one run.
 
     Readers see an episode from the transaction on that seals it: completely, once, after its predecessor of the same
-    worker. They never see rows of an open episode. Use as a context manager closes it.
+    worker. They never see rows of an open episode. Where a method raises `StoreError`, without more said of it, the
+    store cannot be written, and nothing has changed.
     """
 
     @abstractmethod
@@ -148,9 +149,6 @@ class StoreWriter(_Opened):
         Call it before `apply`. One transaction removes, from this phase on, the episodes that were cut short (their
         reasons begin with `interrupted` or `failed`; each is the last of its worker), signals and models, which come
         again, and the end of the run. A run that is unknown or was not cut short stays as it is.
-
-        Raises:
-            StoreError: It cannot be written; nothing was withdrawn.
         """
         raise StoreError(_AS_THEY_ENDED)
 
@@ -171,32 +169,23 @@ class StoreWriter(_Opened):
             episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, none stays.
             evaluations: (phase, agent) -> number of the last that stays.
             topics: (phase, mode, worker) -> number of the last row that stays.
-
-        Raises:
-            StoreError: It cannot be written; nothing was withdrawn.
         """
         raise StoreError(_AS_THEY_ENDED)
 
     def keep(self, phase: int) -> None:
-        """Keep what was sealed from this phase on without a comparison: it is not repeatable. Call it before `apply`."""
+        """Keep what was sealed from this phase on, without comparison: it is not repeatable. Call it before `apply`."""
         raise StoreError(_AS_THEY_ENDED)
 
     def heads(self) -> Mapping[str, Any] | None:
         """Return what the rows of a run can be checked by once `end` is durable, as plain values; None for nothing.
 
-        It is for the manifest and for recipients of copies. The first call reads the run back as readers will find it.
-
-        Raises:
-            StoreDamaged: Something is not what was written.
+        It is for the manifest and for recipients of copies. The first call reads the run back as readers will find it;
+        StoreDamaged: something differs from what was written.
         """
         return None
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
-        """Drop what is not durable, and write how the run ended, with space that was reserved for it.
-
-        Raises:
-            StoreError: Not even that can be written.
-        """
+        """Drop what is not durable, and write how the run ended, with space that was reserved for it."""
         raise StoreError(f"this store keeps nothing in reserve to write: {reason}")
 
     @abstractmethod
@@ -298,15 +287,15 @@ class PointBook(_Opened):
 
     @abstractmethod
     def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
-        """Note the state of a point that is known, durably.
-
-        Raises:
-            StoreError: It cannot be written, or the point is not known.
-        """
+        """Record the state of a known point, durably; StoreError also for an unknown one."""
 
 
 class Store(ABC):
-    """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point."""
+    """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point.
+
+    A method raises `StoreError`, and has changed nothing, where the store cannot be opened, read or written, is of
+    another program or a newer revision, or where its kind has not what is asked for.
+    """
 
     schemes: ClassVar[tuple[str, ...]]
 
@@ -326,45 +315,27 @@ class Store(ABC):
             started: When the run began, as its record `run` says; one that began at another time is another one.
 
         Raises:
-            StoreError: It cannot be opened or made, or is of another program or revision.
             RunExists: The run is there, or another one of its id.
         """
 
     @classmethod
     @abstractmethod
     def reader(cls, uri: str) -> StoreReader:
-        """Open a store that is there for reading.
-
-        Raises:
-            StoreError: There is none, it cannot be read, or it is of another program or a newer revision.
-        """
+        """Open a store for reading; StoreError also if there is none."""
 
     @classmethod
     @abstractmethod
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
-        """Remove runs by id, in one transaction; return how many episodes each had.
-
-        Raises:
-            StoreError: A run is not there, or the store cannot be written; nothing was removed.
-        """
+        """Remove runs by id in one transaction; return how many episodes each had. StoreError also for an unknown run."""
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
-        """Copy a store of an older revision, then bring it to that of this software; return both revisions.
-
-        Raises:
-            StoreError: It cannot be opened or written, is of another program or a newer revision, or a store of this
-                kind has no revisions; it is as it was.
-        """
+        """Copy a store of an older revision, then bring it to that of this software; return both revisions."""
         raise StoreError(f"{uri}: expected a store that has revisions; this kind has none")
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:
-        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none.
-
-        Raises:
-            StoreError: As for `writer`; or a store of this kind keeps no points.
-        """
+        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none."""
         raise StoreError(f"{uri}: expected a store that keeps the points of experiments; this kind does not")
 
 

@@ -75,7 +75,7 @@ def first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None
 
 
 def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
-    """Check whether a space, also of a class that inherits one of ours, keeps its contract, by `samples` drawn values."""
+    """Check whether a space, also of a class that inherits one of ours, keeps its contract; `samples` are drawn."""
     cls = type(space)
     _check_forms(cls, space)
     draws = [generator_from_words(words(seed, ["check"])) for _ in range(2)]
