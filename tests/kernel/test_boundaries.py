@@ -12,7 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel" / "ganglion"
 EXECUTING = {"cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "pickle", "shelve"}
-SUSPECT = re.compile("|".join([*EXECUTING, "eval", "exec", "system", "popen", "shell", "_load", r"\.load", "import_"]))
+SUSPECT = re.compile(
+    "|".join(
+        [*EXECUTING, r"\b(eval|exec|system|popen)\(", "shell=", r"_load\b", r"\.load", "import_module", "__import__"]
+    )
+)
 """What a module has to hold that executes what it reads: parsing all others would take its time."""
 
 Check = Callable[[ast.AST], Iterator[str]]

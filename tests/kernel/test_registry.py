@@ -166,14 +166,36 @@ def test_blocked_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "reason"),
     [
         ("subprocess:Popen", "package 'subprocess' is not allowed (name a plugin, or --allow it if you trust it)"),
-        ("os.system", "package 'os' is not allowed"),
-        ("builtins:eval", "package 'builtins' is not allowed"),
-        ("ganglion_toys.dummy:_Hidden", "names with a leading underscore"),
-        ("ganglion_toys.__init__:x", "names with a leading underscore"),
-        ("ganglion_toys.dummy:A.b", "expected a short name or an import path `module:Class`"),
-        ("a b:c", "expected a short name or an import path `module:Class`"),
-        ("../x:y", "expected a short name or an import path `module:Class`"),
-        ("mine:", "expected a short name or an import path `module:Class`"),
+        *(
+            (name, "is not allowed")
+            for name in ("os.system", "builtins:eval", "posix:system", "pickle:loads", "yaml:Loader")
+        ),
+        *(
+            (name, "names with a leading underscore")
+            for name in ("ganglion_toys.dummy:_Hidden", "ganglion_toys.__init__:x", "_mine:Thing", "mine:__class__")
+        ),
+        *(
+            (name, "expected a short name or an import path `module:Class`")
+            for name in (
+                *(
+                    "ganglion_toys.dummy:A.b",
+                    "a b:c",
+                    "../x:y",
+                    "/etc/passwd:Thing",
+                    "mine:",
+                    ":Thing",
+                    "mine..deep:Thing",
+                ),
+                *(
+                    "mine:Thing()",
+                    "mine:Thing[0]",
+                    "mine:Thíng",
+                    "\uff4f\uff53:system",
+                    "{{ mine:Thing }}",
+                    "${HOME}:Thing",
+                ),
+            )
+        ),
     ],
 )
 def test_import_paths_are_refused_before_any_import(name: str, reason: str) -> None:

@@ -184,7 +184,7 @@ def fail_once(folder: Path, undisturbed: tuple[str, int], after: bool, first: in
     assert n > undisturbed[1] - 10
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
 def test_a_call_that_fails_once_changes_nothing(tmp_path: Path, undisturbed: tuple[str, int], after: bool) -> None:
     """Whichever call fails, also if it was carried out all the same: the run goes on, with the same digest."""
     fail_once(tmp_path, undisturbed, after, first=2 if after else 1, step=11)

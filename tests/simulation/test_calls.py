@@ -17,6 +17,7 @@ def test_one_step_takes_no_more_calls_than_it_did(mode: str, tmp_path: Path) -> 
     found = calls_per_step(mode, tmp_path)
     roles = by_role(found)
 
+    assert mode == "test" or all(roles.values()), roles
     assert sum(roles.values()) <= MOST[mode], "\n".join([str(roles), *table(found)])
 
 
@@ -26,10 +27,3 @@ def test_a_tick_of_eight_bodies_takes_no_more_calls_than_it_did(tmp_path: Path) 
     roles = by_role(found)
 
     assert roles["controller"] + roles["environment"] <= 226, "\n".join([str(roles), *table(found)])
-
-
-def test_each_participant_is_counted(tmp_path: Path) -> None:
-    """Calls are found in each participant of a step."""
-    roles = by_role(calls_per_step("train", tmp_path, 20))
-
-    assert all(count > 0 for count in roles.values()), roles

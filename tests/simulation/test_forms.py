@@ -70,7 +70,7 @@ def test_both_forms_have_equal_tables(filters: list[Any], sync: str, results: Pa
         assert {"", "policy", "filter-1"} == {row["tag"] for row in first["brains"]}
 
 
-@pytest.mark.parametrize("form", ["Object", "Array"])
+@pytest.mark.parametrize("form", [pytest.param("Object", marks=pytest.mark.long), "Array"])
 def test_losses_do_not_show_behind_filters(form: str, results: Path) -> None:
     """Killed muscles and brains are replaced: histories, moments and what was published are there again."""
     parts = (f"{form}Muscle", f"{form}Brain", STACK, "lockstep", results)
@@ -116,7 +116,7 @@ def train_patiently(brain: str, says: bool, results: Path, kills: Sequence[tuple
     return outcome
 
 
-@pytest.mark.parametrize("brain", ["PatientBrain", "PatientArrayBrain"])
+@pytest.mark.parametrize("brain", [pytest.param("PatientBrain", marks=pytest.mark.long), "PatientArrayBrain"])
 def test_decisions_that_are_kept_change_nothing(brain: str, results: Path) -> None:
     """A brain that says how often it learns hears of the same decisions in fewer messages, with the same tables."""
     single, together = train_patiently(brain, False, results), train_patiently(brain, True, results)
@@ -125,7 +125,9 @@ def test_decisions_that_are_kept_change_nothing(brain: str, results: Path) -> No
     assert 2 * (30 - 10) == single.messages - together.messages  # a call and its answer, for 10 of 30 decisions
 
 
-@pytest.mark.parametrize("role", ["muscle", "brain", "controller"])
+@pytest.mark.parametrize(
+    "role", [*(pytest.param(role, marks=pytest.mark.long) for role in ("muscle", "controller")), "brain"]
+)
 def test_a_loss_loses_no_decision_that_was_kept(role: str, results: Path) -> None:
     """Where decisions are kept, and their keeper or their reader is killed, the tables are those without a loss."""
     calm = train_patiently("PatientBrain", True, results)

@@ -68,7 +68,7 @@ def test_body_that_has_ended_leaves_the_batch(end: str, results: Path) -> None:
     assert {True} == set(last.values())
 
 
-@pytest.mark.parametrize("text", [ORDINARY, DOCUMENT.format(end="each", num=4)])
+@pytest.mark.parametrize("text", [pytest.param(ORDINARY, marks=pytest.mark.long), DOCUMENT.format(end="each", num=4)])
 def test_loss_leaves_the_undisturbed_tables(text: str, results: Path) -> None:
     """A lost environment goes on with the states that were saved."""
     survives(text, results, "environment", seed=1, shares=(0.3, 0.5, 0.8), view=partial(rows, tables=TABLES))

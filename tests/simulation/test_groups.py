@@ -72,7 +72,10 @@ def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("mode", "workers", "filters"), [("train", 2, STACK), ("train", 2, "[]"), ("test", 1, "[]")])
+@pytest.mark.parametrize(
+    ("mode", "workers", "filters"),
+    [("train", 2, STACK), pytest.param("train", 2, "[]", marks=pytest.mark.long), ("test", 1, "[]")],
+)
 def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int, filters: str) -> None:
     """One muscle for all bodies that is asked per group, or one object per body: equal rows, and equal learning."""
     names = ("phases", "signals", "episodes", "steps", "actions", "bodies")

@@ -239,7 +239,9 @@ def does_not_show(results: Path, share: float, tight: bool, victim: str, seed: i
     survives(text, results, victim, seed=seed, shares=[share], tight=tight, view=partial(sets, tables=TABLES))
 
 
-@pytest.mark.parametrize("victim", ["controller", "brain", pytest.param("muscle", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "victim", ["controller", *(pytest.param(role, marks=pytest.mark.long) for role in ("brain", "muscle"))]
+)
 def test_a_loss_behind_a_new_begin_does_not_show(victim: str, results: Path) -> None:
     """Where journals have begun anew, successors go on with turns, draws, models and ratings."""
     does_not_show(results, seed=1, share=0.7, tight=True, victim=victim, rules=KINDS["turns"], steps=40)

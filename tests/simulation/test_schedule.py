@@ -56,7 +56,9 @@ def ended_well(outcome: Outcome) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("others", [1, pytest.param(5, marks=pytest.mark.long)])
-@pytest.mark.parametrize("text", [LEARNERS, PIPELINED, TURNS], ids=["learners", "pipelined", "turns"])
+@pytest.mark.parametrize(
+    "text", [LEARNERS, pytest.param(PIPELINED, marks=pytest.mark.long), TURNS], ids=["learners", "pipelined", "turns"]
+)
 def test_who_runs_first_changes_nothing(text: str, others: int, results: Path) -> None:
     """In lockstep the tables are a function of the document: whoever is faster, they are equal to the last bit."""
     first = ended_well(calm(text, 0, results))

@@ -171,7 +171,7 @@ def order(simulation: Simulation) -> None:
 
 
 EARLY = 400  # events after which it is said
-SAID = [("pond", "environment"), ("bodies", "controller")]  # in every run
+SAID = [("bodies", "controller")]  # in every run
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,7 @@ def test_operator_sets_what_a_run_is_told(kind: str, role: str, results: Path) -
 
 
 TABLES = ("topics", "steps", "actions")
-LOST = [("pond", "environment", True), ("plain", "environment", False)]  # in every run
-LOST += [("pond", "controller", False), ("bodies", "muscle", False)]
+LOST = [("pond", "environment", True), ("bodies", "muscle", False)]  # in every run
 
 
 @pytest.mark.parametrize(

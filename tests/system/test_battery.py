@@ -13,14 +13,13 @@ import select
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.limits import KERNEL_BODY_BYTES, MESSAGE_BYTES, MESSAGE_FRAMES, UNJOINED_MESSAGE_BYTES
+from ganglion.limits import UNJOINED_MESSAGE_BYTES
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.zmtp import GREETING, encode, encode_command, frame_header
 from ganglion.wire.codec import codec_of
@@ -114,32 +113,6 @@ class Attacker:
         """Say random bytes."""
         self.leave(self.connect(self.random.randbytes(self.random.randint(1, 4096))))
 
-    def mutations(self) -> None:
-        """Say a handshake of which some bits are wrong."""
-        said = bytearray(SHAKEN + wire(hello("supervisor", "supervisor", "x" * 43)))
-        for _ in range(self.random.randint(1, 8)):
-            said[self.random.randrange(len(said))] ^= 1 << self.random.randrange(8)
-        cut = self.random.randrange(len(said))
-        made = self.connect(bytes(said[:cut]))
-        with contextlib.suppress(OSError):
-            made.sendall(said[cut:])
-        self.leave(made)
-
-    def old(self) -> None:
-        """Say what ZMTP was before."""
-        said = [b"\x01\x00", b"\x08\x00identity", GREETING[:10] + b"\x01", GREETING[:10] + b"\x02\x05\x00\x00"]
-        self.leave(self.connect(self.random.choice(said)))
-
-    def silent(self) -> None:
-        """Say nothing, or not enough, and stay."""
-        self.hold(self.connect(SHAKEN[: self.random.choice([0, 1, 10, 11, 63, 64, 70, len(SHAKEN)])]))
-
-    def huge(self) -> None:
-        """Announce what nobody can send."""
-        size = self.random.choice([2**63, 2**64 - 1, 2**40, 2**32, UNJOINED_MESSAGE_BYTES + 1])
-        flags = self.random.choice([2, 3, 6])
-        self.leave(self.connect(SHAKEN + bytes((flags,)) + size.to_bytes(8, "big") + b"x"))
-
     def unfinished(self) -> None:
         """Begin a message of any shape that is allowed, or just not, and stay."""
         size = UNJOINED_MESSAGE_BYTES + self.random.choice([-1, 0, 1])
@@ -150,13 +123,6 @@ class Attacker:
             b"\x03" + bytes(self.random.randint(0, 8)),
         ]
         self.hold(self.connect(SHAKEN + self.random.choice(shapes)))
-
-    def slow(self) -> None:
-        """Go on with single bytes on connections that are there."""
-        self.hold(self.connect())
-        for made in self._held:
-            with contextlib.suppress(OSError):
-                made.sendall(b"\xff")
 
     def tokens(self) -> None:
         """Join with wrong tokens."""
@@ -205,32 +171,9 @@ class Attacker:
         teller.link.close()
         reader.link.close()
 
-    def begun(self) -> None:
-        """Begin large messages, and messages of many frames, and go away in their midst."""
-        for said in (
-            frame_header(MESSAGE_BYTES, more=False) + bytes(16 * 1024 * 1024),
-            frame_header(0, more=True) * MESSAGE_FRAMES,
-            frame_header(0, more=True) * (MESSAGE_FRAMES + 1),
-            frame_header(MESSAGE_BYTES + 1, more=False),
-            b"".join(frame_header(1, more=True) + b"x" for _ in range(MESSAGE_FRAMES)),
-        ):
-            made = self.joined()
-            with contextlib.suppress(OSError):
-                made.sendall(said)
-            made.close()
 
-    def exploding(self) -> None:
-        """Call the kernel with bodies that are small and grow large."""
-        governor = Peer(self.endpoint, "governor", "r/governor/bad")
-        for size in (KERNEL_BODY_BYTES - 10, KERNEL_BODY_BYTES + 1, 1024 * 1024):
-            body = b"\x81\xa5peers\xdd" + (size - 11).to_bytes(4, "big") + b"\x80" * (size - 11)
-            governor.send("", Head(Verb.CALL, size, "kernel.watch"), body)
-            assert governor.receive().head.verb is Verb.ERROR
-        governor.link.close()
-
-
-STRANGERS = ("noise", "mutations", "old", "silent", "huge", "unfinished", "slow", "tokens", "bombs")
-JOINED = ("floods", "stopped", "begun", "exploding")
+STRANGERS = ("noise", "unfinished", "tokens", "bombs")
+JOINED = ("floods", "stopped")
 
 
 def main(endpoint: str, count: str, seed: str, *kinds: str) -> None:
@@ -267,7 +210,7 @@ class Broker:
         self.admit("observer/bad/0")
         self.asker = Peer(self.endpoint, "controller", "r/controller/0")
         self.answerer = Peer(self.endpoint, "environment", "r/environment/x/0")
-        self.trips_s: list[float] = []
+        self.trips = 0
 
     def admit(self, name: str) -> None:
         """Let a peer of the run `r` join."""
@@ -279,13 +222,12 @@ class Broker:
 
     def trip(self) -> None:
         """Let a question go to the other peer and its answer come back."""
-        began_s = time.perf_counter()
-        self.asker.send(self.answerer.name, Head(Verb.CALL, len(self.trips_s), UPDATE))
+        self.asker.send(self.answerer.name, Head(Verb.CALL, self.trips, UPDATE))
         asked = self.answerer.receive()
         self.answerer.send(asked.peer, Head(Verb.REPLY, asked.head.serial))
         answer = self.asker.receive()
-        assert (Verb.REPLY, len(self.trips_s)) == (answer.head.verb, answer.head.serial)
-        self.trips_s.append(time.perf_counter() - began_s)
+        assert (Verb.REPLY, self.trips) == (answer.head.verb, answer.head.serial)
+        self.trips += 1
         self.supervisor.look(0.0)
 
     def memory_bytes(self, which: str) -> int:
@@ -330,37 +272,25 @@ def besiege(broker: Broker, count: int, *kinds: str) -> None:
         broker.trip()
     before = broker.memory_bytes("VmRSS")
     broker.forget_peak()
-    broker.trips_s.clear()
+    broker.trips = 0
     command = [sys.executable, __file__, broker.endpoint, str(count), "7", *kinds]
     done: list[str] = []
-    trips: dict[str, int] = {}
-    slowest_s: dict[str, float] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as attacker:
         assert attacker.stdout is not None
-        since = 0
         while len(done) < len(kinds):
             broker.trip()
             if select.select([attacker.stdout], [], [], 0)[0]:
                 lines = attacker.stdout.read(4096).decode().split()
                 assert lines, f"the attacker ended after {done}"
                 done += lines
-                trips[done[-1]] = len(broker.trips_s) - since
-                slowest_s[done[-1]] = max(broker.trips_s[since:])
-                since = len(broker.trips_s)
         attacker.communicate()
     for _ in range(200):
         broker.trip()
     grown = broker.memory_bytes("VmHWM") - before
-    ordered = sorted(broker.trips_s)
-    print(  # noqa: T201  # how it went, for who reads the long tests
-        f"{len(ordered)} round trips, p50 {1e3 * ordered[len(ordered) // 2]:.2f} ms, "
-        f"p99 {1e3 * ordered[len(ordered) * 99 // 100]:.2f} ms, most {1e3 * ordered[-1]:.1f} ms; "
-        f"memory + {grown / 2**20:.1f} MiB; {trips}; slowest {slowest_s}"
-    )
 
     assert list(kinds) == done
     assert broker.process.poll() is None
-    assert len(broker.trips_s) > 20 * len(kinds)  # good peers went on
+    assert broker.trips > 20 * len(kinds)  # good peers went on
     assert grown <= MEMORY_BYTES
 
 

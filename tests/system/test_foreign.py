@@ -106,15 +106,8 @@ def _attached(folder: Path, document: Path, program: Program, *options: str) -> 
     return command.returncode, said, attached.returncode, words_left
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param("python", marks=pytest.mark.long),
-        pytest.param("c", marks=pytest.mark.slow),
-        pytest.param("javascript", marks=pytest.mark.long),
-    ],
-    indirect=True,
-)
+@pytest.mark.long  # the default run has keys in test_languages.py, and who attaches below
+@pytest.mark.parametrize("program", ["python", "c", "javascript"], indirect=True)
 def test_attached_by_curve(program: Program, tmp_path: Path) -> None:
     """A client attaches with keys to an encrypted endpoint, as from another machine, and steps as it does here."""
     document = _document(tmp_path, "attach: true", 1, 1)
@@ -280,7 +273,6 @@ def test_a_lost_program_of_a_phase_with_bodies_is_led(tmp_path: Path, step: int)
 
 
 KNOWS_ONE = [
-    (_program("pendulum.py"), "random", "environment world has 3 bodies, its program knows of one"),
     ("name: cartpole", f"{{{_program('one.py')}}}", "agent scout has 3 bodies, its program knows of one"),
     ('command: ["cat"], speaks: lines', "random", "a program that speaks lines has one body, environment world 3"),
 ]

@@ -186,7 +186,7 @@ def test_program_of_the_pipe_is_short(name: str) -> None:
 # == as a beginning for others ========================================================================================
 
 
-@pytest.mark.parametrize("name", [one for one in names(usual=("c",)) if one.values != ("python",)])
+@pytest.mark.parametrize("name", [one for one in names(usual=()) if one.values != ("python",)])
 def test_skeleton_keeps_every_clause(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """What `ganglion new environment --lang` writes is built by its own script, and conforms as it stands."""
     program_of(name, request.config)  # skips with what is lacking; the skeleton is built anew

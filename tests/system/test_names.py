@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +15,9 @@ from ganglion.peer.journal.write import Journal, JournalFile
 from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models
-from ganglion.sdk.naming import file_name, percent_encoded
+from ganglion.sdk.naming import file_name
 from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id
-from ganglion.wire.name import Role, label, peer_name, safe, topic
+from ganglion.wire.name import Role, peer_name
 
 NAMES = [
     "/",
@@ -215,36 +213,3 @@ def test_planted_links_lead_nowhere(run: Path, make: Callable[[Path, str], None]
         make(trapped, "ada")
 
     assert "mine" == victim.read_text()
-
-
-def test_names_of_files_meet_no_other() -> None:
-    """Different names are different files and different peers, in ASCII: no system takes two of them for one letter."""
-    files = {name: file_name(name) for name in NAMES}
-    peers = {name: safe(name) for name in NAMES if name}
-
-    assert len(NAMES) == len(set(files.values())) == len(set(NAMES))
-    assert len(peers) == len(set(peers.values()))
-    for text in (*files.values(), *peers.values()):
-        assert text == unicodedata.normalize("NFKC", text)
-        assert "/" not in text
-        assert text.isascii()
-        assert len(text) <= 117
-        assert text not in (".", "..")
-    assert all(text == text.lower() for text in peers.values())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_on_the_wire_and_on_screens_are_plain(name: str) -> None:
-    """Whatever a uid is, its wire name and how a person is told of it hold no byte that a terminal obeys."""
-    if not name:
-        return
-    shown: list[Any] = [
-        peer_name(run_id(name), Role.MUSCLE, name, 0),
-        topic(name, "log"),
-        percent_encoded(name),
-        run_id(name),
-    ]
-    for text in shown:
-        assert text.isascii()
-        assert text.isprintable()
-    assert label(peer_name("run", Role.MUSCLE, name, 0)).startswith("muscle ")

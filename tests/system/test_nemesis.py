@@ -66,9 +66,8 @@ def test_programs_come_through_too(form: str, place: Path) -> None:
     assert ([], []) == (verdict.defects, verdict.missed)
 
 
-@pytest.mark.parametrize(
-    "strikes", [FIRST, pytest.param(SECOND, marks=pytest.mark.long)], ids=["who plays", "who leads"]
-)
+@pytest.mark.long  # the default run kills all of a run in test_resume.py, a program of it in test_foreign.py
+@pytest.mark.parametrize("strikes", [FIRST, SECOND], ids=["who plays", "who leads"])
 def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference, place: Path) -> None:
     """Four processes of different kinds are killed in one run: it goes on by itself, and no row differs."""
     verdict = Round(Scene("several", 2, strikes), undisturbed, place / strikes[0].role).play()

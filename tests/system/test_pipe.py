@@ -11,7 +11,6 @@ from system.command import Command, ganglion
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 KIT = ["--no-curve", "--steps", "200", "--", sys.executable, "-P", "-m", "ganglion.peer.lines"]
-STEP = "        step=$((step + 1)) done=false truncated=false\n"
 
 
 @pytest.fixture
@@ -62,21 +61,7 @@ def test_the_same_environment_in_another_language(folder: Path, command: str, to
     assert (0, "no difference\n") == (compared.returncode, compared.stdout)
 
 
-@pytest.mark.long  # the default run has a lost program in test_foreign.py, its end in tests/kernel/peer/test_lines.py
-def test_program_that_dies_is_replaced(folder: Path) -> None:
-    """A run whose script dies in a step has the tables of the undisturbed run."""
-    assert 0 == ganglion(folder, "run", "-q", "piped.yml").returncode
-    _change(
-        folder / "counter.sh", STEP, f"{STEP}        [ $step != 4 ] || [ -e died ] || {{ : > died; kill -9 $$; }}\n"
-    )
-
-    ran = ganglion(folder, "run", "-q", "piped.yml")
-    assert 0 == ran.returncode, ran.stdout + ran.stderr
-    assert (folder / "died").exists()
-    compared = ganglion(folder, "runs", "diff", "piped-1", "piped-2")
-    assert (0, "no difference\n") == (compared.returncode, compared.stdout)
-
-
+@pytest.mark.long
 def test_wrong_line_is_named(folder: Path) -> None:
     """What a program writes wrongly fails the run with the line and the field."""
     _change(folder / "counter.sh", '"count": %d}', '"count": "x%d"}')

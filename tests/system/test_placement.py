@@ -91,6 +91,7 @@ def _left(folder: Path, slow: str) -> Any:
     return json.loads((folder / f"{slow}.json").read_text())
 
 
+@pytest.mark.long  # the default run moves threads and children in tests/kernel/supervisor/test_placement.py
 def test_all_that_an_environment_starts_is_kept_and_given_back(tmp_path: Path) -> None:
     """What is faster together is kept with its threads and descendants, and given back where free is faster."""
     (tmp_path / "herd.py").write_text(HERD)

@@ -71,23 +71,6 @@ def test_a_run_waits_for_its_server_by_name_and_goes_on(server: Server, tmp_path
     assert 0 == digests[0][0]
 
 
-def test_what_cannot_take_a_run_is_said_before_anything_starts(server: Server, tmp_path: Path) -> None:
-    """One sentence with its cure, exit status 2, no folder of a run; the password is printed nowhere."""
-    (tmp_path / "two.yml").write_text(DOCUMENT)
-    server.sql("CREATE TABLE ganglion_store (revision int)")
-    server.sql("INSERT INTO ganglion_store VALUES (99)")
-    cases = {
-        server.uri.replace(f":{PASSWORD}@", ":wrong@"): "password authentication failed",
-        server.uri.replace(f":{server.port}/", ":1/"): "is the server running",
-        server.uri: "made by a newer ganglion-store",
-    }
-    for store, text in cases.items():
-        status, said = done(tmp_path, store, "run", "two.yml")
-        assert (2, True, 1) == (status, text in said, said.count("--store: ")), said
-        assert not any(word in said for word in (PASSWORD, ":wrong"))
-        assert [] == [path.name for path in (tmp_path / "results").glob("two-*")]
-
-
 def test_a_password_of_the_environment_reaches_the_store_alone(server: Server, tmp_path: Path) -> None:
     """PGPASSWORD lets the run in; nothing that the run leaves has it."""
     (tmp_path / "two.yml").write_text(DOCUMENT.replace("episodes: 20", "episodes: 1"))

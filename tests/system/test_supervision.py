@@ -63,19 +63,6 @@ def nothing_left(command: Command) -> bool:
     return [] == left
 
 
-def test_run_finishes_and_leaves_nothing(folder: Path) -> None:
-    """A run that nobody disturbs ends with 0, its events are told in order, and only results remain."""
-    command = Command(folder, "run", "short.yml")
-    status, err = command.end()
-
-    assert (0, "") == (status, err)
-    names = [event["event"] for event in command.events]
-    assert ["run.started", "run.ended"] == [names[0], names[-1]]
-    assert 6 == names.count("episode.ended")
-    assert command.events[-1]["status"] == "finished"
-    assert nothing_left(command)
-
-
 def test_a_run_whose_reader_has_gone_goes_on(folder: Path) -> None:
     """Who reads events or notes may go: the run is carried out to its end, and ends with 0."""
     words = [GANGLION, "run", "short.yml", "--json"]
@@ -158,36 +145,6 @@ def test_killed_participant_is_named(folder: Path) -> None:
     assert "failed" == command.events[-1]["status"]
     assert gone(below)
     assert nothing_left(command)
-
-
-def broker_of(command: Held) -> int:
-    """Return the process of the broker that a command has."""
-    found = [p for p in command.below() if b"ganglion.transport.server" in Path(f"/proc/{p}/cmdline").read_bytes()]
-    return found[0]
-
-
-@pytest.mark.long
-def test_killed_brokers_are_replaced(folder: Path) -> None:
-    """A run whose losses are made good goes on with another broker, twice, and no table of its results differs."""
-    text = dummies("lasting", 20)
-    (folder / "lasting.yml").write_text(text + "recovery: {on_loss: recover}\n")
-    disturbed = Command(folder, "run", "lasting.yml")
-    disturbed.until("episode.ended")
-    below = disturbed.below()
-    for _ in range(2):
-        os.kill(broker_of(disturbed), signal.SIGKILL)
-        disturbed.until("peer.restarted")
-        below |= disturbed.below()
-    status, _ = disturbed.end()
-    undisturbed = Command(folder, "run", "lasting.yml")
-
-    assert (0, 0) == (status, undisturbed.end()[0]), disturbed.events[-1]
-    told = [(e["event"], e["name"]) for e in disturbed.events if e["event"] in ("peer.lost", "peer.restarted")]
-    assert [("peer.lost", "broker"), ("peer.restarted", "broker")] * 2 == told
-    compared = ganglion(folder, "runs", "diff", "lasting-1", "lasting-2", "--results", "results")
-    assert (0, "no difference\n") == (compared.returncode, compared.stdout), compared.stderr
-    assert gone(below)
-    assert nothing_left(disturbed)
 
 
 # Once, without processes of its own, is in tests/kernel/cli/test_session.py in every run.

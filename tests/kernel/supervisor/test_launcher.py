@@ -85,7 +85,10 @@ def _write_modules(standin: Path) -> None:
     """Let the stand-in say whether it has a module; write that, and one that starts a thread."""
     told = 'def main(variables):\n    print("shared" in sys.modules, flush=True)'
     standin.write_text(standin.read_text().replace("def main(variables):", told))
-    for name, more in (("shared", ""), ("threaded", "; threading.Thread(target=threading.Event().wait).start()")):
+    for name, more in (
+        ("shared", ""),
+        ("threaded", "; threading.Thread(target=threading.Event().wait, daemon=True).start()"),
+    ):
         (standin.parent / f"{name}.py").write_text(f"import threading{more}")
 
 

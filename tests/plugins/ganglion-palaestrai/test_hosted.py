@@ -80,30 +80,6 @@ def test_their_dummies_come_out_as_ours(tmp_path: Path) -> None:
     assert [row["steps"] for row in table(tmp_path, "episodes")] == [10, 10]
 
 
-def test_two_runs_of_one_seed_are_equal(tmp_path: Path) -> None:
-    """What palaestrAI's spaces draw without a seed comes from the seed of the run."""
-    run(tmp_path, DUMMY)
-    first = table(tmp_path, "actions")
-    run(tmp_path, DUMMY)
-
-    again = table(tmp_path, "actions")
-
-    assert [{**row, "run": ""} for row in again] == [{**row, "run": ""} for row in first]
-
-
-def test_a_class_of_another_kind_is_named(tmp_path: Path) -> None:
-    """A brain where a muscle belongs is refused before anything starts, by its place and kind."""
-    (tmp_path / "run.yml").write_text(DUMMY.replace("dummy_muscle:DummyMuscle", "dummy_brain:DummyBrain"))
-
-    found = ganglion(tmp_path, "run", "run.yml")
-
-    assert found.returncode == 2
-    assert "run.yml:12" in found.stdout + found.stderr
-    assert (
-        "expected a subclass of palaestrai.agent.Muscle, and it is a brain of palaestrAI" in found.stdout + found.stderr
-    )
-
-
 FILTERS = """\
 uid: filters
 seed: 42
@@ -393,24 +369,4 @@ def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
     assert process.wait(timeout=SPAN_S) == 0, (tmp_path / "out.txt").read_text()[-3000:]
 
     assert len(lost) >= 4, f"the run was over after the loss of {lost}"
-    assert [{**row, "run": ""} for row in table(tmp_path, "actions")] == undisturbed
-
-
-def test_a_run_of_theirs_is_resumed(tmp_path: Path) -> None:
-    """A run whose every process was lost goes on, to the rows of one that was not."""
-    run(tmp_path, learning("ppo", tmp_path))
-    undisturbed = [{**row, "run": ""} for row in table(tmp_path, "actions")]
-    with (tmp_path / "out.txt").open("wb") as out:
-        process = subprocess.Popen([GANGLION, "run", "run.yml"], cwd=tmp_path, stdout=out, stderr=out)
-    deadline_s = time.monotonic() + SPAN_S
-    while "episode.ended" not in (tmp_path / "out.txt").read_text():
-        assert process.poll() is None
-        assert time.monotonic() < deadline_s
-        time.sleep(0.2)
-    process.kill()
-    process.wait()
-
-    resumed = ganglion(tmp_path, "resume", "last")
-
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert [{**row, "run": ""} for row in table(tmp_path, "actions")] == undisturbed
