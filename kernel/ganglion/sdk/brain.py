@@ -180,13 +180,10 @@ class Brain(Part, Statistics, ABC):
     def check_spaces(
         cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
     ) -> None:
-        """Refuse the sensors and actuators of an agent that a brain with these parameters cannot learn with.
+        """Raise ValueError, with expected and found, for an agent that a brain with these parameters cannot serve.
 
-        Asked without making an object, by `ganglion check --deep` and before the constructor runs, of agents without
-        filters. Values are not to be looked at. Nothing heavy may be imported here.
-
-        Raises:
-            ValueError: Says what is expected and what was found.
+        Called without an object, by `ganglion check --deep` and before the constructor, for agents without filters.
+        Values are not set, and nothing heavy may be imported here.
         """
 
     @classmethod
@@ -214,18 +211,17 @@ class Brain(Part, Statistics, ABC):
     def pretrain(self, sessions: Sequence[Session]) -> Any:
         """Learn from recorded episodes; called if the agent has `replay`, after `load` and before any muscle joins.
 
-        A brain that does not override this hears of the recorded decisions by `thinking` (or `learn`), one by one in
-        recorded order, with their rows in `memory` and None as data; signals that it gives meanwhile are dropped. What
-        was recorded is not recorded again.
+        A brain that does not override this gets the recorded decisions by `thinking` (or `learn`), one by one in
+        recorded order, with their rows in `memory` and None as data; signals from it are dropped then, and nothing is
+        recorded again.
 
         Args:
-            sessions: A sequence of `Session`, read from files on access: run through it as often as needed,
-                but do not keep all of it. Entries of `replay` stand one behind the other, each as often as it says,
-                its episodes in recorded order. In an entry with `strict: false` columns may be missing.
+            sessions: Read from files on access: iterate as often as needed, but do not keep all of them. Entries of
+                `replay` follow each other, each as often as it says, its episodes in recorded order. With
+                `strict: false` columns may be missing.
 
         Returns:
-            The update for the muscles, as of `thinking`. None is none: muscles then get the `initial_update`, which
-            by default is what `thinking(muscle_id, None)` returns.
+            The update for the muscles, as of `thinking`; without one muscles get the `initial_update`.
         """
         return None
 
@@ -238,29 +234,25 @@ class Brain(Part, Statistics, ABC):
 
     @abstractmethod
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Learn from one completed decision, whose rows are in `memory`.
+        """Learn from one completed decision, whose rows are in `memory`; the last of an episode has the flags.
 
-        The last call of an episode has the flags. Never called in test or evaluation.
+        Never called in test or evaluation.
 
         Args:
-            muscle_id: The uid of the muscle whose decision it is.
-            data_from_muscle: What its `propose_actions` gave as second element; with several bodies a list. None
-                when the default `initial_update` asks.
+            muscle_id: The uid of the muscle.
+            data_from_muscle: The second element of its `propose_actions`; with several bodies a list. None when the
+                default `initial_update` asks.
 
         Returns:
-            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool`
-            calls false, is none; an array always is one.
+            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool` calls
+            false, is none; an array always is one.
         """
 
     def learn(self, batch: Transitions) -> Any:
         """Learn from the rows of a round at once, if `batched` is true; the default calls `thinking` for each.
 
-        In lockstep the rows of all workers come in one call, in their order; in async those of one message. They are
-        in `memory` already, unless its `size_limit` is 0. A brain that does not override this is asked by `thinking`,
-        row by row.
-
-        Returns:
-            The update, as of `thinking`; the default's is the last that is one.
+        In lockstep one call has the rows of all workers in their order, in async those of one message. They are in
+        `memory` already, unless its `size_limit` is 0. The update is as of `thinking`; the default returns the last.
         """
         found = None
         for muscle_id, data in zip(batch.muscle, batch.data, strict=True):
@@ -272,13 +264,10 @@ class Brain(Part, Statistics, ABC):
         return found
 
     def late(self, credits: Sequence[LateCredit]) -> Any:  # noqa: A002
-        """Take what fell due to bodies after their ends; called behind the rows of a round, in a phase with bodies.
+        """Take what bodies earned after their ends, behind the rows of a round; return an update as of `thinking`.
 
-        A body's credit comes once, when the episode of its environment is over, or when the body's row is given to one
-        that is spawned; the row of its last decision, which was given before, stays as it is. The default leaves it.
-
-        Returns:
-            The update, as of `thinking`.
+        The credit of a body comes once: when the episode of its environment is over, or when a spawned body gets its
+        row. The row of its last decision, which came before, does not change. The default ignores credits.
         """
         return None
 

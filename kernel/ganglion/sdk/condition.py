@@ -136,14 +136,11 @@ class TerminationCondition(Part):
         return ()
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return what looks like a mistake in an expanded phase of a document; nothing has been started.
+        """Return what looks like a mistake in an expanded phase; ValueError if it cannot be run with this condition.
 
-        `document` is the phase with every default written out, with `longest_episode`: after how many steps its
-        environments have ended every episode by their classes, None: unknown; `episode_limit`: after how many episodes
-        a condition ends each worker, None: never; `known_agents`: of all phases; `part`: `episode` or `phase`.
-
-        Raises:
-            ValueError: The phase cannot be carried out with this condition.
+        `document` is the phase with every default written out, with `longest_episode`: the most steps of an episode by
+        the classes of its environments, None: unknown; `episode_limit`: after how many episodes a condition ends each
+        worker, None: never; `known_agents`: of all phases; `part`: `episode` or `phase`. Nothing has been started.
         """
         return ()
 

@@ -52,23 +52,20 @@ class EnvironmentState:
         sensor_information: All declared sensors with their readings, any order.
         rewards: Of this step.
         done: Given alone it means terminated. The attribute follows from the two others.
-        world_state: For reward and transformer; stored if a transformer leaves it in place. None is none.
+        world_state: For reward and transformer; stored if a transformer leaves it in place.
         simtime: None counts the updates of this episode as ticks.
-        terminated: No future exists; None is not given. In a phase with bodies a map (agent, b) -> boolean, or one for
-            all.
-        truncated: Cut off from outside; None is not given; likewise.
+        terminated: No future exists; None is not given. With bodies a map (agent, b) -> boolean, or one for all.
+        truncated: Cut off from outside; likewise.
         over: `terminated` or `truncated`: the episode of the environment has ended, for all bodies without a flag of
-            their own. None: it goes on, as far as the flags of bodies let it.
-        retired: Of a phase with bodies: (agent, b) -> `terminated` or `truncated`, for each body that is gone with this
-            step; it takes part in it for the last time. A body of the document is back with the next reset, one that
-            was spawned never.
-        spawned: Likewise: (agent, b) -> the sensors of each body that takes part from the next step on. The document
-            says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
-        wants: In a phase with bodies a map (agent, b) -> whether the body decides before the next step, whatever its
-            `decision` says. One that is not in the map goes by its `decision`; None are all.
-        group_rewards: Likewise: group -> a finite number, which each body of the group (`Body.group`) gets that takes
-            part in this step, as the reward of the group's name. What a group gets after the end of one of its bodies
-            is handed to the brain of that body once the episode of the environment is over (`Brain.late`).
+            their own. None: the flags of bodies decide.
+        retired: With bodies (agent, b) -> `terminated` or `truncated`, for each body whose last step this is. A body of
+            the document returns with the next reset, a spawned one never.
+        spawned: With bodies (agent, b) -> the sensors of each body that takes part from the next step on. The document
+            bounds them (`dynamic`); b is greater than `used` of the environment.
+        wants: With bodies (agent, b) -> whether the body decides before the next step; one without an entry follows its
+            `decision`.
+        group_rewards: With bodies group -> a finite number, the reward of the group's name of each body of the group
+            (`Body.group`) that takes part in this step. After the end of a body they come to its brain by `Brain.late`.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
@@ -245,16 +242,14 @@ class Environment(Part, ABC):
     method may be a plain function or `async def`.
 
     With `save_state() -> Mapping[str, Array]` and `load_state(state)` (both or neither, see `Part`) a lost environment
-    is restored within an episode; without them its successor replays the episode from its beginning. `save_state` is
-    called now and then after `update`, `reset` or `start_environment`, also at the end of an episode, and changes
-    nothing. A value that is not plain ends the run with its name and path. `load_state` is called after the constructor
-    and `start_environment`; `episode`, `done`, `rng`, the generators of `random` and numpy, and the streams of the
-    declared spaces are restored by the bus. A difference afterwards is detected and named.
+    is restored within an episode; without them its successor replays the episode from its beginning. `save_state` may
+    be called after any `update`, `reset` or `start_environment` and changes nothing; a value that is not plain ends the
+    run with its path. `load_state` is called after `start_environment`; the bus restores `episode`, `done`, `rng`, the
+    generators of `random` and numpy, and the streams of the declared spaces. A later difference is detected and named.
 
-    An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream goes on from one episode
-    to the next. A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from
-    earlier episodes is lost. The clause `reset.same-seed` of `ganglion env test`, and
-    `ganglion.testing.check_environment`, do a reset twice that way.
+    An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream continues over episodes.
+    A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from earlier
+    episodes is lost. `reset.same-seed` of `ganglion env test` and `check_environment` repeat a reset that way.
 
     Attributes:
         topics: What it tells and is told beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
@@ -301,13 +296,12 @@ class Environment(Part, ABC):
         """Apply the setpoints and advance by one step.
 
         Args:
-            actuators: The setpoints of this step in declared order. Those that are not set are left out: under taking
-                turns they are those of one agent, and where no agent has an actuator of this environment, none.
+            actuators: The setpoints of this step in declared order, without actuators that no agent sets in this step.
 
         Returns:
-            The state after the step. A tuple of sensors, rewards and a boolean stands for a state that is terminated
-            if the boolean is true. A sensor or reward that lacks, was not declared or has no value, a value outside of
-            its declared space, an infinite reward and a time that falls are errors of the environment.
+            The state after the step; a tuple of sensors, rewards and a boolean stands for one that is terminated if the
+            boolean is true. A sensor or reward that is missing, undeclared or without value, a value outside its space,
+            an infinite reward and a time that falls are errors of the environment.
         """
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch | Awaitable[StepBatch]:
@@ -325,9 +319,9 @@ class Environment(Part, ABC):
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array] | Awaitable[Mapping[str, Array]]:
         """Begin an episode of each of these bodies; called in a phase with bodies if `batched` is true.
 
-        Behind `start_environment`, whose readings are not looked at then, for all bodies; in place of `reset` for all,
-        and with `episode_end: each` within the step in which bodies ended, for these. For bodies that a step has
-        spawned, behind that step: `bodies` names them, and arrays of the object may have to grow.
+        For all bodies it follows `start_environment`, whose readings are ignored, and replaces `reset`. With
+        `episode_end: each` it is called for bodies within the step in which they ended. For spawned bodies it follows
+        the step: `bodies` names them, and arrays of the object may have to grow.
 
         Args:
             rows: Which bodies begin, (k,) int64 ascending; of spawned ones in the order in which they were named.

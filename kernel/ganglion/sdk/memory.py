@@ -627,12 +627,7 @@ class Memory:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def tail(self, n: int = 1, include_only: str | Iterable[str] | None = None) -> MemoryShard:
-        """Return the last `n` rows, oldest first, in order of arrival over all tags; fewer if there are fewer.
-
-        Args:
-            n: How many.
-            include_only: Tags; None is all.
-        """
+        """Return the last `n` rows of these tags, None for all, or as many as there are, in order of arrival."""
         n = max(0, int(n))
         tags = None if include_only is None else _tags(include_only)
         rows: slice | Array = slice(max(self._start, self._end - n), self._end)
@@ -648,16 +643,10 @@ class Memory:
         replace: bool = False,
         rng: Generator | None = None,
     ) -> MemoryShard:
-        """Return rows drawn uniformly, oldest first.
+        """Return `n` rows of these tags (None for all), drawn uniformly, oldest first.
 
-        Args:
-            n: How many; without replacement at most as many as there are, of no row none.
-            include_only: Tags; None is all.
-            replace: Whether a row may be drawn several times.
-            rng: None draws from the memory's own.
-
-        Raises:
-            AuthorError: There is no generator.
+        With `replace` a row may be drawn several times; without it there are at most as many as rows. `rng` None is the
+        generator of the memory; AuthorError if it has none.
         """
         rng = rng if rng is not None else self.rng
         if rng is None:

@@ -114,14 +114,14 @@ class Muscle(Part, Statistics, ABC):
 
         Args:
             sensors: The readings, in document order, after filters.
-            actuators_available: The actuators, without values; they may be set and returned. `mask` says what is
-                allowed, where the environment says that; anything else is an error, too.
+            actuators_available: The actuators, without values; they may be set and returned. `mask` is what the
+                environment allows, if it says so.
 
         Returns:
-            The actuators, these or new ones, in any order, each with a value; with them, as second element of a tuple,
-            data for the brain: None, numbers, text, bytes, lists, maps with text keys and arrays. They are copied.
-            An actuator that lacks, is unknown or has no value, a value outside its space, and data that cannot travel
-            are errors of the muscle, which name the id or the path.
+            The actuators, these or new ones, in any order, each with a value; as second element of a tuple data for the
+            brain, which are copied: None, numbers, text, bytes, lists, maps with text keys and arrays. An actuator that
+            is missing, unknown or without value, a value that is not allowed, and data that cannot travel are errors of
+            the muscle, which name the id or the path.
         """
 
     def propose_batch(self, batch: Batch) -> BatchProposal | Awaitable[BatchProposal]:
@@ -129,8 +129,7 @@ class Muscle(Part, Statistics, ABC):
 
         Returns:
             `[bodies, m]`, columns in the order of the actuators, each as the vector of its space, or actuator id ->
-            `[bodies, *shape]`; with it, as second element of a tuple, a list of data for the brain, one per body. A
-            float for an integer space must be integral.
+            `[bodies, *shape]`; as second element of a tuple a list of data for the brain, one per body.
         """
         sensors, actuators = Template(self.sensors), Template(self.actuators)
         rows: list[Array] = []
@@ -270,39 +269,24 @@ class Objective(Part, ABC):
     reward_ids: Sequence[str] = ()  # the columns of `internal_rewards`' rewards; set by the bus in a phase with bodies
 
     def internal_rewards(self, batch: Transitions) -> Array:
-        """Return the objectives of the decisions of many bodies; called instead of `internal_reward` if batched.
+        """Return the objectives of the decisions of many bodies, (k,) numbers; NaN is no value.
 
-        Args:
-            batch: The decisions; `objectives` are NaN. An object that is not batched is one per body instead.
-
-        Returns:
-            (k,) numbers; NaN is no value.
+        Called instead of `internal_reward` if batched, with NaN as `objectives`; else each body has its own object.
         """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no internal_rewards")
 
     def late_reward(self, uid: str, credit: float) -> float | None:
-        """Return what a credit is worth that fell due after the end of a body; the default is the credit itself.
-
-        Args:
-            uid: Full id of the reward of the body's group, see `LateCredit`.
-            credit: The sum of it.
-        """
+        """Return what a credit after the end of a body is worth; `uid` is the reward of its group (`LateCredit`)."""
         return credit
 
     @abstractmethod
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | Awaitable[float | None] | None:
-        """Return the objective of the newest decision.
-
-        Called once per decision, when its row is complete but for the objective.
-
-        Args:
-            memory: Of the muscle; `memory.tail(1)` is the row of the decision.
-            kwargs: Nothing today.
+        """Return the objective of the newest decision, whose row is `memory.tail(1)`; called once per decision.
 
         Returns:
-            A finite or infinite number, higher is better; an array of one element is a number. None is no value: it
-            is null in the tables, in no window of a condition, and NaN in the brain's memory. Anything else, a list or
-            a text too, and NaN are errors of the objective.
+            A finite or infinite number, higher is better; an array of one element is a number. None is no value: null
+            in the tables, in no window of a condition, NaN in the brain's memory. Anything else, a list or a text too,
+            and NaN are errors of the objective.
         """
 
 

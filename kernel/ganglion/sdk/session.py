@@ -98,12 +98,8 @@ class Session:
         """Return decisions in the form that `Brain.learn` takes.
 
         A last decision whose closing readings are not known is left out, unless it terminated: then nothing follows
-        it, and its own readings stand for the next ones.
-
-        Args:
-            start: The first decision, from 0.
-            stop: One behind the last; None is the end of the session.
-            muscle: Uid of the muscle whose decisions they are said to be; None is `muscle`.
+        it, and its own readings stand for the next ones. `start` and `stop` are as of a slice; `muscle` is the uid that
+        the decisions get, None for that of the session.
         """
         known = len(self)
         if not self.has_final and known and not self.terminated[-1]:

@@ -171,11 +171,8 @@ class Space(ABC):
     def sample(self, rng: Generator | None = None) -> Any:
         """Return a random contained value in canonical form.
 
-        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal.
-
-        Args:
-            rng: Where the randomness comes from; None takes the space's own stream. A space that was not seeded starts
-                one from numpy's global generator, which a process of a run has seeded from its object's stream.
+        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal. None takes
+        the space's own stream; without a seed it starts from numpy's global generator, which is seeded in a run.
         """
         return self._sample(rng if rng is not None else self._own_stream())
 
@@ -214,11 +211,7 @@ class Space(ABC):
 
     @staticmethod
     def from_string(text: str) -> Space:
-        """Return the space that `text` describes; it is parsed, never evaluated.
-
-        Raises:
-            SpaceError: The text describes no space; the message names the column.
-        """
+        """Return the space that `text` describes, as `parse_space`."""
         return parse_space(text)
 
     @abstractmethod
@@ -633,9 +626,7 @@ class Discrete(_Numbers):
 class MultiDiscrete(_Numbers):
     """Hold the int64 arrays with element i of `start[i]`, ..., `start[i] + nvec[i] - 1`.
 
-    Args:
-        nvec: How many integers each element can be, >= 1; the shape of the values.
-        start: The first of them, one for all or an array of the shape of `nvec`.
+    `nvec` has the shape of the values and integers >= 1; `start` is one for all, or of that shape.
     """
 
     __slots__ = ("nvec", "start")
@@ -693,12 +684,9 @@ class MultiBinary(_Numbers):
 class Mask(MultiBinary):
     """Hold what a sensor says of a Discrete actuator of its environment: 1 for each value that is allowed now, else 0.
 
-    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,); booleans and integers are
-    taken, floats are not.
-
-    Args:
-        n: That of the actuator's space; element i is about the value `start + i`.
-        of: The actuator's id, as the environment declares it.
+    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,), with n of the actuator's
+    space; element i is about the value `start + i`. Booleans and integers are taken, floats are not. `of` is the id of
+    the actuator, as the environment declares it.
     """
 
     __slots__ = ("of",)
@@ -1016,12 +1004,9 @@ class Dict(_Composite):
 
 
 def space_from_wire(form: Mapping[str, Any]) -> Space:
-    """Return the space that a map describes: the inverse of `Space.to_wire`.
+    """Return the space that a map describes: the inverse of `Space.to_wire`; SpaceError has the path to what is wrong.
 
-    Keys that are not known are skipped. Sizes are checked before memory is taken.
-
-    Raises:
-        SpaceError: It describes no space; the message names the path of what is wrong.
+    Unknown keys are skipped. Sizes are checked before memory is taken.
     """
     return _read(form, "space", SPACE_DEPTH)
 

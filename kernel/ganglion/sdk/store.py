@@ -326,7 +326,7 @@ class Store(ABC):
     @classmethod
     @abstractmethod
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
-        """Remove runs by id in one transaction; return how many episodes each had. StoreError also for an unknown run."""
+        """Remove runs by id in one transaction; return how many episodes each had; StoreError if one is unknown."""
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:

@@ -252,14 +252,10 @@ class Table(_Frame):
         return Table(layout, read_only(array))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is the caller's own.
+        """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is a copy.
 
-        A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; a cell of any other value is
-        an array (or what a Tuple or Dict makes), and its column's dtype is object. Rows are there also where there
-        are no columns, and dtypes where there are no rows.
-
-        Raises:
-            ModuleNotFoundError: pandas, which is imported here, is not installed.
+        A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; other columns have the dtype
+        object and arrays (or what a Tuple or Dict makes) as cells. ModuleNotFoundError if pandas is not installed.
         """
         try:
             pandas = importlib.import_module("pandas")  # by name: the kernel needs none, and a check holds it to that
