@@ -46,7 +46,6 @@ class Farm:
         return self.ganglion("run", "document.yml", "--plain", *options)
 
     def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder."""
         return ganglion(self.folder, *words)
 
     def rows(self, name: str, run: str) -> Rows:
