@@ -143,6 +143,16 @@ def test_repeat_is_answered_from_memory() -> None:
     assert ([], [failure]) == ask(conversation, 2)
 
 
+def test_repeat_of_what_is_done_now_is_dropped() -> None:
+    """Who asks again while we are at it gets the one answer, and nothing is done twice."""
+    conversation = Conversation()
+    (request,), _ = ask(conversation, 1)
+
+    assert ([], []) == ask(conversation, 1)
+    conversation.reply(request, b"")
+    assert 1 == len(ask(conversation, 1)[1])
+
+
 def test_memory_is_bounded() -> None:
     """So many last answers are remembered per caller, and not more."""
     conversation = Conversation()

@@ -76,6 +76,18 @@ def test_a_governor_has_one_run(stage: Stage) -> None:
         stage.start()
 
 
+def test_a_lost_process_fails_the_run(stage: Stage) -> None:
+    """LOST of somebody who is needed ends the run by his name and the reason."""
+    stage.start(None)
+    stage.settle()
+    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
+    stage.link.lose("r/brain/one", "killed by signal 9")
+    stage.settle()
+
+    assert ("failed", "r/brain/one") == (stage.ended().status, stage.ended().peer)
+    assert "killed by signal 9" in stage.ended().failure.message
+
+
 def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:
     """On each new connection everybody whom the phase needs is watched."""
     stage.start()
