@@ -20,11 +20,14 @@ def _made(name="PPO", policy="MlpPolicy", chosen=CHOSEN, muscles=1, total=None, 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"name": "PPQ"}, r"algorithm: expected one of A2C, .*, found 'PPQ' \(did you mean 'PPO'\?\)"),
+        ({"name": "PPQ"}, r"algorithm: expected one of A2C, .*, found 'PPQ'; did you mean `PPO`\?"),
         ({"policy": "MlpLstmPolicy"}, "policy: expected one of MlpPolicy"),
-        ({"n_step": 3}, r"PPO does not take 'n_step' \(did you mean 'n_steps'\?\); expected batch_size, clip_range"),
-        ({"seed": 3}, r"does not take 'seed' \(that is for the bus to say\)"),
-        ({"policy_kwargs": {"net_arc": [3]}}, r"MlpPolicy of PPO does not take 'net_arc' \(did you mean 'net_arch'"),
+        ({"n_step": 3}, r"PPO does not take 'n_step'; expected batch_size, clip_range.*; did you mean `n_steps`\?"),
+        ({"seed": 3}, "does not take 'seed', which the bus sets; expected"),
+        (
+            {"policy_kwargs": {"net_arc": [3]}},
+            r"of PPO does not take 'net_arc'; expected .*; did you mean `net_arch`",
+        ),
         ({"policy_kwargs": {"activation_fn": "Rulu"}}, "activation_fn: expected a class of torch.nn, found 'Rulu'"),
         ({"policy_kwargs": {"features_extractor_class": "os.system"}}, "does not take 'features_extractor_class'"),
         ({"learning_rate": {"cosine": 1}}, r"expected a number or \{linear: number\}"),
