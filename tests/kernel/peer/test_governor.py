@@ -15,7 +15,18 @@ from ganglion.sdk import Observer
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import Done, Failure, FlowSignal, Gap, GovernorStart, RecordAck, RunEvent, RunRequest, Watch
+from ganglion.wire.messages import (
+    Done,
+    Failure,
+    FlowSignal,
+    Gap,
+    GovernorStart,
+    Joined,
+    RecordAck,
+    RunEvent,
+    RunRequest,
+    Watch,
+)
 from ganglion.wire.verb import Verb
 
 OWN = PluginPlan("own")
