@@ -143,7 +143,7 @@ def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
 
 
 # -- evaluations ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("end", "workers"), [("all", 1), ("each", 2)])
+@pytest.mark.parametrize(("end", "workers"), [("all", 1), pytest.param("each", 2, marks=pytest.mark.long)])
 def test_an_evaluation_makes_its_episodes_of_every_environment(tmp_path: Path, workers: int, end: str) -> None:
     """It is due by the episodes of all environments and workers; it is on copies, and its numbers count on."""
     given = {"workers": workers, "lake": 3, "moor": 4, "end": end, "evaluate": EVALUATES.format(every=3)}

@@ -60,9 +60,12 @@ def acted(outcome: Outcome) -> dict[tuple[int, int], list[tuple[int, Any, Any]]]
 
 
 # -- draws ------------------------------------------------------------------------------------------------------------
-def test_opponents_are_those_of_the_stream(results: Path) -> None:
-    """Every 15 decisions u is drawn; below 0.25 it is the current model, else one of the four newest snapshots."""
-    outcome = run(results, workers=2)
+def test_opponents_are_those_of_the_stream_and_bodies_act_by_them(results: Path) -> None:
+    """Every 15 decisions u is drawn; below 0.25 it is the current model, else one of the four newest snapshots.
+
+    The current model is followed, a drawn one stays until the next draw, a stored one for ever.
+    """
+    duel = run(results, workers=2)
     learned = 8  # decisions of both workers in each tick but the first
     for worker in (0, 1):
         path = ("phase", "duel", "agent", "ada", "opponents", "worker", worker, "team", "red")
@@ -75,25 +78,21 @@ def test_opponents_are_those_of_the_stream(results: Path) -> None:
             pool = pool[-4:]
             current = rng.random() < 0.25 or not pool
             expected.append((tick, max(tick - 1, 0) // 2 if current else pool[rng.integers(len(pool))]))
-        assert expected == drawn(outcome, worker, 1)
+        assert expected == drawn(duel, worker, 1)
 
-
-def test_bodies_act_by_the_models_that_are_told(results: Path) -> None:
-    """The current model is followed, a drawn one stays until the next draw, a stored one for ever."""
-    outcome = run(results, workers=2)
-    [stored] = {told for (_, body), rows in acted(outcome).items() if body == 3 for _, _, told in rows}
-    rows = acted(outcome)
+    rows = acted(duel)
+    [stored] = {told for (_, body), found in rows.items() if body == 3 for _, _, told in found}
 
     assert stored == (5 * 3 - 1) // 2
     assert {(None, stored)} == {row[1:] for row in rows[0, 3]}
     for worker in (0, 1):
-        draws = dict(drawn(outcome, worker, 1))
+        draws = dict(drawn(duel, worker, 1))
         assert [(tick, tick // 2, tick // 2) for tick in range(120)] == rows[worker, 0]
         assert [(tick, draws[tick - tick % 15]) for tick in range(120)] == [row[:2] for row in rows[worker, 1]]
         # The first is the model with which the phase began: of this phase it is no update.
         assert {stored} == {told for _, _, told in rows[worker, 1][:15]}
         assert all(version == told for _, version, told in rows[worker, 1][15:])
-    assert ["latest", "pool", "pool", "frozen"] == [r["policy"] for r in outcome.tables["bodies"] if r["phase"] == 1]
+    assert ["latest", "pool", "pool", "frozen"] == [r["policy"] for r in duel.tables["bodies"] if r["phase"] == 1]
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ import pytest
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.flow import Mode
-from ganglion.wire.messages import FlowSignal, Go, Verdict
+from ganglion.wire.codec import codec_of
+from ganglion.wire.envelope import Head
+from ganglion.wire.messages import Bye, FlowSignal, Go, Verdict
 from ganglion.wire.verb import Verb
 
 
@@ -32,9 +34,9 @@ def causes(report: Any) -> list[tuple[str, str, str]]:
     return [(cause["signal"], cause["issuer"], cause["reason"]) for cause in report.causes]
 
 
-def steer(it: Any, signal: str, issuer: str = "operator", reason: str = "") -> None:
+def steer(it: Any, signal: str, steps: int | None = None) -> None:
     """Let the governor send a signal."""
-    it.link.tell("r/governor", "", FlowSignal(signal, issuer, reason), Verb.SIGNAL)
+    it.link.tell("r/governor", "", FlowSignal(signal, "operator", steps=steps), Verb.SIGNAL)
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
@@ -51,13 +53,8 @@ def test_an_environment_that_cuts_itself_truncates(worker: Any, world: Any) -> N
 
 def test_its_end_is_said_once(worker: Any) -> None:
     """However many conditions speak for environments, there is one cause."""
-    speaks = at(2)
-    it = worker(
-        conditions=[
-            condition("environment", speaks, "terminated"),
-            condition("vanilla", speaks, "terminated", "environment"),
-        ]
-    )
+    names = (("environment", ""), ("vanilla", "environment"))
+    it = worker(conditions=[condition(name, at(2), "terminated", issuer) for name, issuer in names])
     it.run()
 
     assert [("RESET", "condition:environment", "terminated")] == causes(it.reports[0])
@@ -74,16 +71,8 @@ def test_the_environments_condition_decides_when(worker: Any, world: Any) -> Non
     assert 2 == it.reports[0].steps
 
 
-def test_a_condition_without_a_reason_is_named(worker: Any, world: Any) -> None:
-    """Its name in the document stands for it."""
-    it = worker({"w": world()}, conditions=[condition("Bare", at(1))])
-    it.run()
-
-    assert "Bare" == it.reports[0].reason
-
-
 def test_the_greatest_signal_decides(worker: Any, world: Any) -> None:
-    """Of two conditions that fire at once the greater signal gives the reason; both are causes."""
+    """Of two conditions that fire at once the greater signal gives the reason, else its name; both are causes."""
     it = worker({"w": world()}, conditions=[condition("Mild", at(1)), condition("Great", at(1, Signal.STOP_PHASE))])
     it.run()
 
@@ -109,10 +98,7 @@ def test_a_condition_sees_the_episode(worker: Any, world: Any) -> None:
 def test_a_failing_condition_is_blamed(worker: Any) -> None:
     """The failure names the condition's class and method, worker and step."""
     it = worker(conditions=[condition("Broken", lambda view: 1 // 0)])  # type: ignore[arg-type,return-value]
-    it.setup()
-    it.start()
-    it.hosted.host.tick()
-    failure = it.failures[0].failure
+    failure = it.fail().failure
 
     assert ("author", "ZeroDivisionError: integer division or modulo by zero") == (failure.kind, failure.message)
     assert (failure.where or "").endswith("step 1, hook Broken.episode")
@@ -145,7 +131,7 @@ def test_a_pause_stands_until_continue(worker: Any) -> None:
 def test_a_pause_holds_where_the_episode_ends(worker: Any, world: Any, ends: int) -> None:
     """PAUSE at the very boundary at which the environment has ended is not lost: the end comes after CONTINUE."""
     it = worker({"w": world(ends=ends)})
-    one = lambda: it.link.tell("r/governor", "", FlowSignal("CONTINUE", "operator", steps=1), Verb.SIGNAL)  # noqa: E731
+    one = lambda: steer(it, "CONTINUE", 1)  # noqa: E731
     paused(it, [*[one] * (ends - 1), lambda: steer(it, "CONTINUE")])
 
     assert [*range(1, ends + 1)] == [stand.steps for stand in it.stands]
@@ -162,10 +148,6 @@ def test_a_greater_signal_ends_a_pause(worker: Any, world: Any) -> None:
 
 def test_a_pause_ends_when_the_worker_is_told_to_leave(worker: Any, world: Any) -> None:
     """BYE during a pause ends the episode as interrupted."""
-    from ganglion.wire.codec import codec_of
-    from ganglion.wire.envelope import Head
-    from ganglion.wire.messages import Bye
-
     it = worker({"w": world()})
     bye = codec_of(Bye).encode(Bye("the end"))
     paused(it, [lambda: it.link.deliver("", Head(Verb.BYE, 9), bye)])
@@ -190,7 +172,7 @@ def test_the_governor_may_end_the_episode(worker: Any, world: Any) -> None:
 def test_continue_for_some_steps_stands_again(worker: Any, world: Any) -> None:
     """CONTINUE for n steps goes on for n boundaries and stands; a CONTINUE without a number goes on for good."""
     it = worker({"w": world(ends=6)})
-    steps = lambda: it.link.tell("r/governor", "", FlowSignal("CONTINUE", "operator", steps=2), Verb.SIGNAL)  # noqa: E731
+    steps = lambda: steer(it, "CONTINUE", 2)  # noqa: E731
     paused(it, [steps, lambda: steer(it, "CONTINUE")])
 
     assert [1, 3] == [stand.steps for stand in it.stands]

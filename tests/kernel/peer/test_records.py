@@ -3,13 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgpack
 import pytest
 
 from ganglion.errors import DeadlineExceeded
 from ganglion.limits import BODY_BYTES, DEADLINES_S
 from ganglion.peer.participant import Participant
-from ganglion.peer.results.records import Records, declaration_rows, pack
+from ganglion.peer.results.records import Records, declaration_rows
 from ganglion.sdk import Box, Discrete
 from ganglion.wire.messages import Failure, RecordAck, RecordBatch
 from ganglion.wire.parcel import attach
@@ -98,8 +97,3 @@ def test_declarations_are_kept_in_words() -> None:
         ["w.b", Box(0.0, 1.0, (2, 3)).to_string(), None, "<f8", [2, 3]],
         ["static_world_model", '{"width": 3}', None, None, []],
     ] == declaration_rows(rows)
-
-
-def test_values_are_packed_as_one_list() -> None:
-    """Numbers, bytes and nothing travel as msgpack."""
-    assert [1, 0.5, None, b"x"] == msgpack.unpackb(pack([1, 0.5, None, b"x"]))

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ganglion.errors import AuthorError, PeerLost, RemoteProtocolError
-from ganglion.peer.author import EXCUSED, Hooks, ToleratedErrors
+from ganglion.peer.author import EXCUSED, Hooks, ToleratedErrors, failure_of
 from ganglion.supervisor import event
 
 
@@ -74,3 +75,20 @@ def test_what_ends_the_process_ends_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         hooks.excused(None, "update", stop)
+
+
+def test_async_hook_s_traceback_begins_in_the_author_s_file() -> None:
+    """The loop that runs an async hook is not shown either."""
+
+    async def hook() -> None:
+        await asyncio.sleep(0)
+        fail()
+
+    hooks = Hooks("brain ada")
+    with pytest.raises(AuthorError) as caught:
+        hooks("think", hook)
+    hooks.close()
+    head, first, *_ = (failure_of(caught.value).traceback or "").splitlines()
+
+    assert ("Traceback (most recent call last):", True) == (head, __file__ in first)
+    assert "asyncio" not in (failure_of(caught.value).traceback or "")

@@ -27,22 +27,6 @@ def board(rows: Rows | None = None) -> TopicBoard:
     return TopicBoard(rows if rows is not None else Rows(), (0, "train", 1), NAMES, lambda: 7)  # type: ignore[arg-type]
 
 
-def test_messages_go_to_one_or_to_all_others() -> None:
-    """Each is a row; the newest wait for the next call of those whom they reach."""
-    rows = Rows()
-    found = board(rows)
-    found.take(LAKE, "environment.update", [["chat", "a", 1, ""], ["chat", "b", 2, "ada"], ["log", "", "said", ""]])
-
-    assert {
-        MOOR: [["chat", "a", 1, "lake"]],
-        ADA: [["chat", "a", 1, "lake"], ["chat", "b", 2, "lake"]],
-    } == found.waiting
-    assert [
-        ["topic", 0, "train", 1, 7, "lake", topic, key, value, number]
-        for number, (topic, key, value) in enumerate([("chat", "a", 1), ("chat", "b", 2), ("log", "", "said")], 1)
-    ] == rows
-
-
 def test_those_who_are_not_asked_keep_the_newest_messages() -> None:
     """Settings are kept once each, whatever else waits."""
     found = board()
@@ -52,24 +36,6 @@ def test_those_who_are_not_asked_keep_the_newest_messages() -> None:
 
     assert list(range(5, TOPIC_MESSAGES + 5)) == said
     assert [TOPIC_MESSAGES + 4] == [entry[2] for entry in found.waiting[LAKE] if entry[0] == "engine"]
-
-
-def test_state_goes_on_elsewhere() -> None:
-    """Settings, what waits, what is gathered and the count of rows are all there is."""
-    boards = [board(Rows()) for _ in range(2)]
-    boards[0].opening(LAKE, {"parameters": {"g": {"uniform": [1, 2]}}}, b"x" * 32)
-    boards[0].take(LAKE, "environment.update", [["stats", "a", [1, 2.0, 2.0, {}], "sum"], ["chat", "a", 1, ""]])
-    boards[0].set("lake", "engine", "speed", 3)
-    boards[1].restore(boards[0].state())
-    rows = [one._records for one in boards]
-    before = len(rows[0])
-    for one in boards:
-        one.take(LAKE, "environment.update", [["stats", "a", [1, 2.0, 2.0, {}], "sum"]])
-        one.flush([LAKE])
-
-    assert rows[0][before:] == list(rows[1])
-    assert [4.0] == [row[8] for row in rows[1]]
-    assert boards[0].opening(LAKE, {}, b"y" * 32) == boards[1].opening(LAKE, {}, b"y" * 32)
 
 
 WRONG: dict[str, list[Any]] = {
