@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakepeer import MemoryJournalFile
+from fakepeer import MemoryJournalFile, brain_setup
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.journal.snapshot import Generators, export, restore
 from ganglion.peer.journal.write import Journal
 from ganglion.peer.main import live
-from ganglion.sdk import Box, CheckpointableBrain, Discrete
+from ganglion.sdk import CheckpointableBrain
 from ganglion.sdk.memory import Memory
-from ganglion.sdk.seed import words
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import BrainJoin, BrainSetup, Nothing, Think, Thought
+from ganglion.wire.messages import BrainJoin, Nothing, Think, Thought
 from ganglion.wire.verb import Verb
 
 ROWS = 60
@@ -78,48 +77,13 @@ class Mortal:
 
 def messages(folder: Path, checkpoint_s: float | None) -> list[tuple[str, Any]]:
     """Return what a brain of two muscles is asked in a phase."""
-    unit = {"id": "w.r", "space": Box(0.0, 1.0, ()).to_wire()}
-    sensor, actuator = ({"id": uid, "space": Discrete(10).to_wire()} for uid in ("w.s", "w.a"))
-    setup = BrainSetup(
-        "r",
-        0,
-        "one",
-        "train",
-        "a",
-        {"name": "own", "params": {}},
-        [sensor],
-        [actuator],
-        [unit],
-        ["a/0", "a/1"],
-        2,
-        words(1, ["brain"]),
-        str(folder),
-        checkpoint_s=checkpoint_s,
-    )
+    setup = brain_setup(muscles=["a/0", "a/1"], workers=2, models=str(folder), checkpoint_s=checkpoint_s)
     found: list[tuple[str, Any]] = [("brain.setup", setup), *(("brain.join", BrainJoin(w)) for w in (0, 1))]
     for i in range(ROWS):
-        worker, row = i % 2, i // 2
-        found.append(
-            (
-                "brain.think",
-                Think(
-                    worker,
-                    0,
-                    row,
-                    [[row % 10]],
-                    [[1]],
-                    [[row / 100]],
-                    [0.5],
-                    [[2]],
-                    False,
-                    False,
-                    None,
-                    {"row": row},
-                    row,
-                    [0, 1],
-                ),
-            )
-        )
+        row = i // 2
+        values = ([[row % 10]], [[1]], [[row / 100]], [0.5], [[2]])
+        think = Think(i % 2, 0, row, *values, data={"row": row}, round=row, workers=[0, 1])
+        found.append(("brain.think", think))
     return [*found, ("brain.shutdown", Nothing())]
 
 
@@ -138,11 +102,10 @@ def ask(link: Any, asked: list[tuple[str, Any]], first: int = 0) -> None:
     link.idle.append(lambda: link.deliver("", Head(Verb.BYE, 5)))
 
 
-def carry_out(host: Any, link: Any, clock: Any, storage: MemoryJournalFile | None) -> None:
+def live_once(host: BrainHost, link: Any, clock: Any, storage: MemoryJournalFile | None = None) -> None:
     """Let a host live its life."""
     variables = {"GANGLION_ROLE": "brain", "GANGLION_NAME": "r/brain/a"}
-    journal = None if storage is None else Journal(storage)
-    live(host, lambda: link, variables, clock, pulse=False, journal=journal)
+    live(host, lambda: link, variables, clock, pulse=False, journal=None if storage is None else Journal(storage))
 
 
 def answers(link: Any, asked: list[tuple[str, Any]]) -> list[Thought]:
@@ -155,20 +118,18 @@ def test_brain_goes_on_from_its_checkpoint(link: Any, clock: Any, loader: Any, t
     """A brain that is lost goes on bit for bit from its newest checkpoint, and thinks again only what came later."""
     asked = messages(tmp_path, None)
     ask(link, asked)
-    carry_out(BrainHost(loader(brain=Learner)), link, clock, None)
+    live_once(BrainHost(loader(brain=Learner)), link, clock)
     undisturbed = answers(link, asked)
 
-    other = type(link)(clock)
-    asked = messages(tmp_path, 5.0)
+    other, storage, asked = type(link)(clock), MemoryJournalFile(), messages(tmp_path, 5.0)
     ask(other, asked)
-    storage = MemoryJournalFile()
     with pytest.raises(KeyboardInterrupt):
-        carry_out(BrainHost(loader(brain=Learner)), Mortal(other, replies), clock, storage)
+        live_once(BrainHost(loader(brain=Learner)), Mortal(other, replies), clock, storage)
     other.inbox.clear()
     other.idle.clear()
     Learner.thoughts = 0
     ask(other, asked)
-    carry_out(BrainHost(loader(brain=Learner)), other, clock, storage)
+    live_once(BrainHost(loader(brain=Learner)), other, clock, storage)
 
     assert [str(thought) for thought in undisturbed] == [str(thought) for thought in answers(other, asked)]
     assert Learner.thoughts <= ROWS + 2 - replies + 12
@@ -179,18 +140,13 @@ def generators() -> Generators:
     return Generators({"rng": np.random.Generator(np.random.PCG64(1))})
 
 
-class Other(Learner):
-    """Be of a newer kind."""
-
-    CHECKPOINT_SCHEMA_VERSION = 2
-
-
 def test_checkpoint_of_another_kind_is_refused() -> None:
     """What another version of the brain exported is refused by format and version."""
     checkpoint = export(Learner(), Memory(), generators(), {})
+    newer = type("Other", (Learner,), {"CHECKPOINT_SCHEMA_VERSION": 2})
 
     with pytest.raises(AuthorError, match="expected format and version"):
-        restore(Other(), Memory(), generators(), checkpoint)
+        restore(newer(), Memory(), generators(), checkpoint)
 
 
 @pytest.mark.parametrize("wrong", [None, [1], [{}, []], [{"format": "learner", "schema": 1}, []]])

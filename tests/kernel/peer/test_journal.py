@@ -170,7 +170,7 @@ class Writer(Recorded):
     """Be who writes on a storage, or plays it."""
 
     def __init__(self, storage: Any) -> None:
-        self.journal = Journal(storage)
+        self.storage, self.journal = storage, Journal(storage)
         super().__init__(self.journal)
 
     def clock(self) -> float:
@@ -186,17 +186,21 @@ class Writer(Recorded):
         return self._play(self.journal, kind, what)
 
 
-recorder = Writer
+def successors(*said: tuple[Kind, Any, list[list[bytes]]], count: int = 1) -> list[Writer]:
+    """Return who plays a journal of one that heard these messages, each with what it said behind it."""
+    storage = MemoryJournalFile()
+    first = Writer(storage)
+    for kind, payload, words in said:
+        first.journal.note((kind, 1.0, payload))
+        for word in words:
+            first.journal.say(word, "muscle.act")
+        first.journal.say()
+    return [Writer(storage) for _ in range(count)]
 
 
 def test_a_successor_hears_and_compares() -> None:
     """What was heard comes again as it was; what is said is compared, and is new behind the end."""
-    storage = MemoryJournalFile()
-    first = recorder(storage)
-    first.journal.note((Kind.HEARD, 1.0, HEARD))
-    assert first.journal.say([b"x", b"said"], "muscle.act")
-    first.journal.say()
-    second, third = recorder(storage), recorder(storage)
+    second, third = successors((Kind.HEARD, HEARD, [[b"x", b"said"]]), count=2)
     (heard,) = second.hear_again(None) or [None]
 
     assert isinstance(heard, Request)
@@ -211,14 +215,7 @@ def test_a_successor_hears_and_compares() -> None:
 
 def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
     """What was said beside the first word after a message is compared with the first word after the next one."""
-    storage = MemoryJournalFile()
-    first = recorder(storage)
-    for word in (b"a", b"b"):
-        first.journal.note((Kind.HEARD, 1.0, HEARD))
-        first.journal.say([word], "x")
-        first.journal.say([word, b"too"], "x")
-        first.journal.say()
-    second = recorder(storage)
+    [second] = successors(*((Kind.HEARD, HEARD, [[word], [word, b"too"]]) for word in (b"a", b"b")))
     second.hear_again(None)
     second.journal.say([b"a"], "x")
     second.journal.say([b"a", b"others"], "x")
@@ -230,17 +227,13 @@ def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
 
 def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
     """What is said after the last message that was heard may have left: it is noted, and not sent."""
-    storage = MemoryJournalFile()
-    first = recorder(storage)
-    first.journal.note((Kind.HEARD, 1.0, HEARD))
-    first.journal.say()
-    second = recorder(storage)
+    [second] = successors((Kind.HEARD, HEARD, []))
     second.hear_again(None)
 
     assert not second.journal.say([b"x"], "muscle.act")
     second.journal.finish()
     second.journal.say()
-    third = recorder(storage)
+    third = Writer(second.storage)
     third.hear_again(None)
     with pytest.raises(JournalDiffers, match="otherwise"):
         third.journal.say([b"y"], "muscle.act")
@@ -248,12 +241,7 @@ def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
 
 def test_what_waits_for_something_else_differs() -> None:
     """Who hears where it spoke, or waits for an answer where it was idle, does not do the same again."""
-    storage = MemoryJournalFile()
-    first = recorder(storage)
-    first.journal.note((Kind.TICK, 1.0, None))
-    first.journal.say([b"x"], "muscle.act")
-    first.journal.say()
-    second = recorder(storage)
+    [second] = successors((Kind.TICK, None, [[b"x"]]))
 
     with pytest.raises(JournalDiffers, match="it waits for an answer"):
         second.hear_again(frozenset({3}))
@@ -266,12 +254,7 @@ def test_what_waits_for_something_else_differs() -> None:
 
 def test_who_says_more_differs() -> None:
     """Who speaks where its predecessor heard something else first does not do the same again."""
-    storage = MemoryJournalFile()
-    first = recorder(storage)
-    first.journal.note((Kind.HEARD, 1.0, HEARD))
-    first.journal.note((Kind.HEARD, 1.0, HEARD))
-    first.journal.say()
-    second = recorder(storage)
+    [second] = successors((Kind.HEARD, HEARD, []), (Kind.HEARD, HEARD, []))
     second.hear_again(None)
 
     with pytest.raises(JournalDiffers, match="it says x, and says or waits for something else"):
@@ -286,14 +269,9 @@ class FakeBrain(Brain):
         """Think of nothing."""
 
 
-@pytest.fixture
-def tolerated_errors() -> ToleratedErrors:
-    """Return tolerated_errors of which nobody is told."""
-    return ToleratedErrors(lambda: None, "r")
-
-
-def test_a_successor_has_them(tolerated_errors: ToleratedErrors) -> None:
+def test_a_successor_has_them() -> None:
     """They are part of a checkpoint; what is left at the end is told by itself, once."""
+    tolerated_errors = ToleratedErrors(lambda: None, "r")
     notes, brain, other = Notes(tolerated_errors), FakeBrain(), Notes(tolerated_errors)
     brain.add_statistics("loss", 1.0)
     tolerated_errors.take("brain:a", "thinking", AuthorError("no"))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,10 +12,7 @@ from ganglion.peer.journal.write import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.results import store as module
 from ganglion.peer.results.store import COMMIT_S, StoreHost
-from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Head
-from ganglion.wire.messages import Lost, RecordBatch, RunEvent
-from ganglion.wire.verb import Verb
+from ganglion.wire.messages import RecordBatch
 
 SPAN_S = 10.0
 ONE, TWO = "r/controller/0", "r/controller/1"
@@ -29,17 +26,18 @@ class FakeWriter:
         self.fails: dict[str, GanglionError] = {}
         self.open_episodes: set[int] = set()
 
+    def _do(self, name: str, entry: Any) -> None:
+        if name in self.fails:
+            raise self.fails[name]
+        self.log.append(entry)
+
     def apply(self, writer: str, records: list[Any]) -> None:
         """Take records."""
-        if "apply" in self.fails:
-            raise self.fails["apply"]
-        self.log.append((writer, records))
+        self._do("apply", (writer, records))
 
     def commit(self) -> None:
         """Make them durable."""
-        if "commit" in self.fails:
-            raise self.fails["commit"]
-        self.log.append("commit")
+        self._do("commit", "commit")
 
     def is_open(self, record: list[Any]) -> bool:
         """Say whether rows are still needed."""
@@ -59,9 +57,7 @@ class FakeWriter:
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
         """Write the end."""
-        if "abandon" in self.fails:
-            raise self.fails["abandon"]
-        self.log.append(("abandon", status, reason))
+        self._do("abandon", ("abandon", status, reason))
 
     def close(self) -> None:
         """Close."""
@@ -99,19 +95,6 @@ def stage(hosted: Any) -> Stage:
     return Stage(hosted)
 
 
-def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, returns: bool = False) -> list[Any]:
-    """Let a store that has joined lose its governor; return what is written then."""
-    stage.hosted.participant.join(stage.hosted.participant.hello("store", "r/store", "?"))
-    stage.host.joined()
-    before()
-    count = len(stage.writer.log)
-    lost = Lost("r/governor", 1, "killed by signal 9", returns)
-    stage.link.deliver("", Head(Verb.LOST), codec_of(Lost).encode(lost))
-    stage.hosted.participant.pump(0.01)
-    stage.hosted.participant._closed.set()
-    return stage.writer.log[count:]
-
-
 @pytest.mark.parametrize("second", ["steps", "end"])
 def test_large_rows_and_the_end_do_not_wait_for_the_clock(stage: Stage, second: str) -> None:
     """Rows are durable and acknowledged before the credit of their writer is used up, and at the end of a run."""
@@ -125,10 +108,18 @@ def test_large_rows_and_the_end_do_not_wait_for_the_clock(stage: Stage, second: 
 
 def test_a_lost_governor_ends_its_run(stage: Stage) -> None:
     """The store watches the governor; nobody else is left to write how the run ended."""
-    written = lost_governor(stage, lambda: stage.batch("r/governor", 1, [["run", {}]]))
+    participant = stage.hosted.participant
+    participant.join(participant.hello("store", "r/store", "?"))
+    stage.host.joined()
+    stage.batch("r/governor", 1, [["run", {}]])
+    count = len(stage.writer.log)
+    stage.link.lose("r/governor", "killed by signal 9")
+    participant.pump(0.01)
+    participant._closed.set()
+    written, commit = stage.writer.log[count:]
 
     assert [["r/governor"]] == [message.peers for _, message in stage.link.asked("kernel.watch")]
-    assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (written[0][1][0][:3], written[1])
+    assert (["end", "failed", "lost: governor: killed by signal 9"], "commit") == (written[1][0][:3], commit)
 
 
 # -- when nothing can be written --------------------------------------------------------------------------------------
@@ -136,7 +127,7 @@ FULL = StoreUnavailable("disk full")
 
 
 class Stuck:
-    """Let a store of which the run has begun find its disk full; `free` gives it room."""
+    """Let a store of which the run has begun find its disk full."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.writer = stage, stage.writer
@@ -144,15 +135,6 @@ class Stuck:
         self.writer.fails["commit"] = FULL
         stage.batch(ONE, 1, [["run"]])
         stage.pass_time(2 * COMMIT_S)
-
-    def free(self) -> None:
-        """Give it room."""
-        self.writer.fails.clear()
-
-    def waits(self) -> list[str]:
-        """Return what was told to those who look on."""
-        told = self.stage.link.told("event")
-        return [event.fields["text"] for _, event in told if isinstance(event, RunEvent)]
 
     def close(self) -> None:
         """Stop the pulse."""
@@ -189,7 +171,7 @@ def test_the_governor_may_be_lost_meanwhile(stage: Stage, stuck: Stuck) -> None:
     stage.host.joined()
     stage.link.lose("r/governor", "killed by signal 9")
     stage.hosted.participant.pump(0.01)
-    stuck.free()
+    stage.writer.fails.clear()
     stage.pass_time(RETRY_S["store"])
     stage.pass_time(2 * COMMIT_S)
 
