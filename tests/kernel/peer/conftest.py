@@ -141,7 +141,6 @@ class Worker:
         self.link = self.hosted.link
         self.batches: list[RecordBatch] = []
         self.reports: list[EpisodeEnded] = []
-        self.boundaries: list[Boundary] = []
         self.stands: list[Stands] = []
         self.failures: list[WorkerFailed] = []
         self.verdicts: list[Verdict] = []
@@ -183,7 +182,6 @@ class Worker:
         return self.verdicts.pop(0) if self.verdicts else Verdict("STOP_PHASE")
 
     def _stands(self, report: Boundary) -> Go:
-        self.boundaries.append(report)
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
     def setup(self, evaluation: bool = False, mends: bool = False) -> ControllerReady:
@@ -234,14 +232,6 @@ class Worker:
         rows = [(e.peer.split("/")[2], e.head.call) for e in self.link.calls() if e.peer.count("/") > 1]
         first = next(i for i, row in enumerate(rows) if row[1] == "muscle.act")
         return [(peer, call.partition(".")[2]) for peer, call in rows[first:]]
-
-    def given(self, uid: str) -> list[tuple[list[int] | None, list[Any]]]:
-        """Return what an environment was given in each step: which actuators, and their values."""
-        return [
-            (message.actuators, message.setpoints[0])
-            for peer, message in self.link.asked("environment.update")
-            if peer == f"r/environment/{uid}/0"
-        ]
 
     def records(self, kind: str) -> list[list[Any]]:
         """Return the records of a kind that went to the store, with their values decoded."""

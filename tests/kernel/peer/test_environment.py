@@ -306,15 +306,11 @@ class FakeReward(Reward):
 
     def __init__(self, **params: Any) -> None:
         self.asked = 0
-        self.resets = 0
         self.scale = 0.5
 
     def __call__(self, state: EnvironmentState) -> Any:
         self.asked += 1
         return reward(0.25, "own")
-
-    def reset(self) -> None:
-        self.resets += 1
 
 
 def test_an_environment_may_call_its_reward_itself(stage: Any) -> None:
@@ -348,26 +344,10 @@ def test_an_environment_sees_its_reward_as_it_is(stage: Any) -> None:
 class FakeTransformer(StateTransformer):
     """Double the count."""
 
-    def __init__(self, **params: Any) -> None:
-        self.resets = 0
-
     def __call__(self, state: EnvironmentState) -> Any:
         for it in state.sensor_information:
             if it.uid == "count":
                 it.value = 2 * it.value + 1
-        return state
-
-    def reset(self) -> None:
-        self.resets += 1
-
-
-class Leaves(StateTransformer):
-    """Leave something in place of the world's state."""
-
-    left: Any = None
-
-    def __call__(self, state: EnvironmentState) -> EnvironmentState:
-        state.world_state = type(self).left(state.world_state)
         return state
 
 
@@ -379,11 +359,13 @@ class Leaves(StateTransformer):
         (np.zeros(100_000), r"world_state: .*limit world_state_values"),
     ],
 )
-def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str) -> None:
     """A transformer that leaves what no store can keep is told so, with step and environment."""
-    monkeypatch.setattr(Leaves, "left", staticmethod(lambda state: left))
+    leaves = type(
+        "Leaves", (StateTransformer,), {"__call__": lambda self, state: setattr(state, "world_state", left) or state}
+    )
     with pytest.raises(AuthorError, match=text):
-        stage(transformer=Leaves).answers(plain)
+        stage(transformer=leaves).answers(plain)
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import stat
@@ -50,19 +51,11 @@ def test_an_index_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         write_index(tmp_path / "brains", "farm-1", [brain()])
 
 
-LEADS = """{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {},
-    "models": [{"path": "PATH", "phase": 0, "agent": "a", "tag": "", "sha256": ""}]}"""
-DAMAGED = [
-    "",
-    "[]",
-    "{}",
-    '{"format": 2}',
-    '{"format": 1, "run": 1, "uid": "", "status": "", "started": "", "phases": {}, "models": []}',
-    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {"x": ""}, "models": []}',
-    '{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": [], "models": []}',
-    LEADS.replace("PATH", "../x"),
-    LEADS.replace("PATH", "/x"),
-]
+WHOLE = {"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {}, "models": []}
+LEADS = {"phase": 0, "agent": "a", "tag": "", "sha256": ""}
+CHANGED: list[dict[str, Any]] = [{"format": 2}, {"run": 1}, {"phases": {"x": ""}}, {"phases": []}]
+CHANGED += [{"models": [{**LEADS, "path": path}]} for path in ("../x", "/x")]
+DAMAGED = ["", "[]", "{}", *(json.dumps(WHOLE | changed) for changed in CHANGED)]
 
 
 @pytest.mark.parametrize("text", DAMAGED)
