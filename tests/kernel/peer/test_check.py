@@ -63,13 +63,24 @@ def _echo(folder: Path) -> PluginPlan:
     return PluginPlan(f"{name}:Told", at="x.yml:5:3: c")
 
 
-def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> None:
-    """A condition is made as the run will make it; what it says of its parameters is a fault at its place."""
-    steps = PluginPlan("max_steps", {"steps": 0}, at="x.yml:5:3: conditions.0")
-
-    assert [("error", 5, "condition `max_steps`: steps: expected an integer >= 1, found 0")] == _said(
-        advise(_plan(tmp_path, steps))
-    )
+@pytest.mark.parametrize(
+    ("plugin", "params", "severity", "text"),
+    [
+        ("max_steps", {"steps": 0}, "error", "condition `max_steps`: steps: expected an integer >= 1, found 0"),
+        ("max_episodes", {}, "warning", "`max_episodes` is not read among `simulation.conditions`: it is phase-level"),
+        (
+            "agent_objective",
+            {"adda": {"brain_avg1": 1}},
+            "error",
+            "condition `agent_objective`: there is no agent `adda`; did you mean `ada`?",
+        ),
+    ],
+)
+def test_what_a_condition_says_is_told_at_its_place(
+    tmp_path: Path, plugin: str, params: dict[str, Any], severity: str, text: str
+) -> None:
+    """It is made as the run will make it: what it refuses is a fault, what nobody asks of it is told."""
+    assert [(severity, 5, text)] == _said(advise(_plan(tmp_path, PluginPlan(plugin, params, at="x.yml:5:3: c"))))
 
 
 @pytest.mark.parametrize(
@@ -177,22 +188,6 @@ def test_phases_that_nothing_ends_are_told(tmp_path: Path) -> None:
 
     assert ("warning", 7, endless) in _said(advise(_plan(tmp_path, told, episodes=None)))
     assert ("warning", 7, unread) in _said(advise(_plan(tmp_path, told, ends="environment")))
-
-
-def test_a_condition_without_an_episode_part_is_told_of(tmp_path: Path) -> None:
-    """Among the conditions of episodes nobody asks it."""
-    plugin = PluginPlan("max_episodes", at="x.yml:5:3: c")
-    text = "`max_episodes` is not read among `simulation.conditions`: it is phase-level"
-
-    assert [("warning", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
-
-
-def test_a_condition_that_refuses_the_phase_is_a_fault(tmp_path: Path) -> None:
-    """An agent that is in no phase ends the check with an error."""
-    plugin = PluginPlan("agent_objective", {"adda": {"brain_avg1": 1}}, at="x.yml:5:3: c")
-    text = "condition `agent_objective`: there is no agent `adda`; did you mean `ada`?"
-
-    assert [("error", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
 
 
 def _checked(folder: Path, plan: dict[str, Any]) -> list[dict[str, Any]]:
