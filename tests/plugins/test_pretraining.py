@@ -63,7 +63,6 @@ class Field:
         self.actuators = [ActuatorInformation(it.value, it.space, f"e.{it.uid}") for it in baseline.actuators_available]
 
     def brain(self, cls: type[Any], seed: int = 1, **params: Any) -> Any:
-        """Return a brain that is set up."""
         brain = self._make(cls, seed=seed, **params)
         brain.sensors, brain.actuators, brain.name = self.sensors, self.actuators, "scout"
         brain.memory, brain.muscles = Memory(), ["scout/0"]
@@ -72,7 +71,6 @@ class Field:
         return brain
 
     def greedy(self, cls: type[Any], brain: Any) -> Policy:
-        """Return the policy of a muscle in test mode, with what a brain sends to one that joins."""
         muscle = self._make(cls, mode=Mode.TEST)
         muscle.sensors, muscle.actuators = self.sensors, self.actuators
         muscle.setup()
@@ -86,12 +84,10 @@ class Field:
         return act
 
     def record(self, policy: Policy, episodes: int, chance: float = 0.0, first: int = 0) -> list[Session]:
-        """Return episodes of a policy, which acts by chance now and then."""
         draw = np.random.default_rng(first)
         return [self._episode(policy, first + number, chance, draw) for number in range(episodes)]
 
     def returns(self, policy: Policy, episodes: int = 5) -> float:
-        """Return the mean return of episodes that nobody has recorded."""
         return float(np.mean([it.objectives.sum() for it in self.record(policy, episodes, first=1000)]))
 
     def _episode(self, policy: Policy, number: int, chance: float, draw: Any) -> Session:
@@ -128,11 +124,9 @@ class Slot(Environment):
     """A carriage that is to stand in the middle: seen is where it stands, set how far it goes."""
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Begin anywhere."""
         return self.reset(ResetRequest(0, self.seed))
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
-        """Begin anywhere."""
         self.place = float(np.random.default_rng(request.seed).uniform(-1.0, 1.0))
         goes = ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "goes")
         return EnvironmentBaseline([self._seen()], [goes])
@@ -141,7 +135,6 @@ class Slot(Environment):
         return SensorInformation(self.place, Box(-1.0, 1.0, ()), "place")
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Go a fifth of what is set."""
         self.place = float(np.clip(self.place + 0.2 * float(actuators[0].value), -1.0, 1.0))
         reward = RewardInformation(-abs(self.place), Box(-1.0, 0.0, ()), "reward")
         return EnvironmentState([self._seen()], [reward], terminated=False)
@@ -179,28 +172,6 @@ def test_ppo_clones_who_balances(pole: Field) -> None:
     assert before < 50
     assert after > 150
     assert 0 == brain.decisions
-
-
-@pytest.mark.long
-def test_dqn_learns_from_who_balances(pole: Field) -> None:
-    """Of ten episodes without a single fall it learns to balance, since it does not believe in what nobody did."""
-    brain = pole.brain(DqnBrain, pretrain_steps=700)
-    before, after = _before_and_after(pole, brain, DqnMuscle, pole.record(_balances, 10))
-
-    assert before < 50
-    assert after > 150
-    assert (2000, brain.config.exploration_at(2000)) == (brain.decisions, brain.policy()["exploration"])
-
-
-@pytest.mark.long
-def test_sac_learns_from_who_centres(slot: Field) -> None:
-    """Of twenty short episodes it learns to go to the middle and to stay there."""
-    brain = slot.brain(SacBrain, pretrain_steps=400, hidden=(32, 32))
-    before, after = _before_and_after(slot, brain, SacMuscle, slot.record(_centres, 20))
-
-    best = slot.returns(_centres)
-
-    assert best - after < 0.2 * (best - before)
 
 
 @pytest.mark.long

@@ -62,7 +62,6 @@ class Tab:
         self.page.goto(url)
 
     def wait(self, script: str) -> None:
-        """Wait until a condition of the page holds; its policy forbids to wait inside, where texts become code."""
         until_s = time.monotonic() + WAIT_MS / 1000
         while not self.page.evaluate(f"!!({script})"):
             assert time.monotonic() < until_s, f"expected within {WAIT_MS // 1000} s: {script}"
