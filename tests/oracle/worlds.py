@@ -36,7 +36,6 @@ class Walk(Environment):
     """Walk over five places with three moves; a vector of chance beside them."""
 
     def read(self) -> list[SensorInformation]:
-        """Return the readings."""
         field = self.rng.uniform(-1, 1, 2).astype(np.float32)
         return [
             SensorInformation(self.place, Discrete(5), "place"),
@@ -44,7 +43,6 @@ class Walk(Environment):
         ]
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Begin in the middle."""
         self.place, self.steps = 2, 0
         return EnvironmentBaseline(self.read(), [ActuatorInformation(1, Discrete(3), "move")])
 
@@ -75,7 +73,6 @@ class Shapes(Environment):
         ]
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Begin with nothing."""
         self.total, self.steps = 0.0, 0
         actuators = [
             ActuatorInformation(np.zeros(3), Box(-1.0, 1.0, (3,)), "push"),
@@ -85,7 +82,6 @@ class Shapes(Environment):
         return EnvironmentBaseline(self.read(), actuators, static_world_model={"kind": "shapes", "sizes": [2, 3]})
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Add up what is pushed."""
         values = {it.uid.rpartition(".")[2]: it.value for it in actuators}
         self.steps += 1
         self.total += float(np.sum(values["push"])) + int(np.sum(values["keys"])) - int(values["gear"])
@@ -102,7 +98,6 @@ class Chance(Muscle):
     """Draw each value from its space by the muscle's own stream, and tell the brain a number."""
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Draw."""
         for it in actuators_available:
             value = np.asarray(it.space.default())
             noise = self.rng.random(value.shape)
@@ -122,11 +117,9 @@ class Greedy(Muscle):
     weights = np.zeros((5, 3))
 
     def update(self, update: Any) -> None:
-        """Take weights."""
         self.weights = np.asarray(update)
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Choose."""
         place = int(sensors[0].value)
         actuators_available[0].value = int(np.argmax(self.weights[place] + 0.05 * self.rng.random(3)))
         return actuators_available
@@ -138,7 +131,6 @@ class Sulking(Greedy):
     count = 0
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Choose, or raise."""
         self.count += 1
         if self.count % 4 == 0:
             raise ValueError(f"decision {self.count}")
@@ -149,7 +141,6 @@ class Learner(Brain):
     """Learn values of moves by temporal differences, decision by decision."""
 
     def setup(self) -> None:
-        """Begin without knowledge."""
         self.weights = np.zeros((5, 3))
         self.seen = 0.0
 
@@ -159,7 +150,6 @@ class Learner(Brain):
         self.seen += 1.0
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Learn from the newest decision."""
         if not len(self.memory):
             return None
         row = self.memory.tail(1)
@@ -170,7 +160,6 @@ class Learner(Brain):
         return self.weights
 
     def pretrain(self, sessions: Any) -> Any:
-        """Learn from recorded episodes."""
         for session in sessions:
             batch, places = session.transitions(), session.readings["walk.place"]
             for t in range(len(batch)):
@@ -179,15 +168,12 @@ class Learner(Brain):
         return self.weights
 
     def evaluate(self, evaluation: Any) -> Mapping[str, float]:
-        """Report how much was seen."""
         return {"score": self.seen}
 
     def arrays(self) -> Mapping[str, Any]:
-        """Return what is stored."""
         return {"weights": self.weights, "seen": np.array(self.seen)}
 
     def load_arrays(self, arrays: Mapping[str, Any]) -> None:
-        """Take what was stored."""
         self.weights, self.seen = np.array(arrays["weights"]), float(arrays["seen"])
 
 
@@ -197,7 +183,6 @@ class Swift(Chance):
     batched = True
 
     def propose_batch(self, batch: Any) -> Any:
-        """Draw moves that depend on what is seen."""
         noise = self.rng.random(len(batch.observations))
         return {it.uid: np.floor(noise * it.space.n).astype(np.int64) for it in self.actuators}
 
@@ -208,14 +193,12 @@ class Rounds(Brain):
     batched = True
 
     def setup(self) -> None:
-        """Begin with nothing."""
         self.sums = np.zeros(4)
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Is not called."""
+        pass
 
     def learn(self, transitions: Transitions) -> Any:
-        """Add up what came."""
         self.sums += [
             len(transitions),
             float(transitions.observations.sum()),
@@ -225,7 +208,6 @@ class Rounds(Brain):
         return self.sums
 
     def arrays(self) -> Mapping[str, Any]:
-        """Return what is stored."""
         return {"sums": self.sums}
 
 
@@ -233,7 +215,6 @@ class Tired(Brain):
     """Send signals: RESET in the fifth decision, STOP_SIMULATION later."""
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Count."""
         count = len(self.memory)
         if count == 5:
             return Signal.RESET
@@ -248,14 +229,12 @@ class Bound(TerminationCondition):
         self.episodes = episodes
 
     def episode(self, view: EpisodeView) -> Signal:
-        """Ask in a controller."""
         if view.step < 3 + view.episode % 3:
             return Signal.CONTINUE
         self.reason = f"truncated: bound {view.step}"
         return Signal.RESTART if view.episode % 2 else Signal.RESET
 
     def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
-        """Ask in the governor."""
         done = len(view.workers[0].finished) >= self.episodes
         return Signal.STOP_PHASE if done else Signal.CONTINUE
 
@@ -270,7 +249,6 @@ class Patient(Controller):
         return self.agents if step % 3 == 0 else []
 
     async def advance(self) -> None:
-        """Make a step."""
         acting = self.turn(self.step)
         if acting:
             self.setpoints = await self.act(acting)
@@ -281,7 +259,6 @@ class Convoy(Controller):
     """Let the first agent act, then the others on what came of it."""
 
     async def simulate(self) -> None:
-        """Lead an episode."""
         leader, *followers = self.agents
         while True:
             await self.update(await self.act([leader]), [leader])

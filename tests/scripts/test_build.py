@@ -42,7 +42,6 @@ class Fresh:
         assert 0 == done.returncode, done.stderr
 
     def ganglion(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Carry out a command."""
         command = [str(self.bin / "ganglion"), *words]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=BOUND_S)
 

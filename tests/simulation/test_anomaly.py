@@ -75,16 +75,15 @@ class Link:
         self.acks: list[tuple[str, RecordAck]] = []
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take a message."""
         head = decode_head(frames[1])
         if head.call == "record.ack":
             self.acks.append((frames[0].decode(), codec_of(RecordAck).decode(frames[2])))
 
     def receive(self, timeout_s: float | None) -> None:
-        """Give nothing."""
+        pass
 
     def close(self) -> None:
-        """Do nothing."""
+        pass
 
 
 def batches() -> list[tuple[str, list[Any]]]:

@@ -71,6 +71,7 @@ SPAWNING = {
     "dynamic": "[{agent: cyd, environment: fen, max: 2}]",
 }
 TABLES = ("episodes", "resets", "steps", "actions", "bodies")
+MODES = ("train", "evaluate")
 
 
 def text_of(**given: Any) -> str:
@@ -83,9 +84,17 @@ def text_of(**given: Any) -> str:
 
 
 def every(outcome: Outcome) -> dict[str, list[str]]:
-    """Return the rows of a run that finished, but for evaluations, of each table in an order of their own."""
+    """Return the rows of a run that finished, but for evaluations, of each table in an order of their own.
+
+    How many evaluations there are depends on who comes first, and so does which bodies they spawn.
+    """
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
-    return {name: sorted(repr(row) for row in outcome.tables[name] if row.get("mode") != "evaluate") for name in TABLES}
+    body = itemgetter("agent", "environment", "body")
+    modes = {mode: {body(row) for row in outcome.tables["actions"] if row["mode"] == mode} for mode in MODES}
+    theirs = modes["evaluate"] - modes["train"]
+    rows = {name: [row for row in outcome.tables[name] if row.get("mode") != "evaluate"] for name in TABLES}
+    rows["bodies"] = [row for row in rows["bodies"] if body(row) not in theirs]
+    return {name: sorted(map(repr, found)) for name, found in rows.items()}
 
 
 DRAWN = {
@@ -101,8 +110,9 @@ DRAWN = {
 }
 
 
-CASE = {"workers": 2, "brain": "log", "rule": "each", "end": "all", "rules": LATE, "spawns": True, "seed": 7}
-CASE |= {"params": "mode: free, lead: 1", "evaluate": ""}
+# There is one more evaluation than with common ticks, which spawns bodies of its own.
+CASE = {"workers": 1, "brain": "log", "rule": "each", "end": "each", "rules": LATE, "spawns": True, "seed": 7}
+CASE |= {"params": "mode: free, lead: 5", "evaluate": ", evaluate_every: 2", "lake": 2, "moor": 5}
 
 
 @searched(300, DRAWN, case=CASE)

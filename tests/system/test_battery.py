@@ -57,7 +57,6 @@ class Peer:
         assert self.receive().head.verb is Verb.WELCOME
 
     def send(self, to: str, head: Head, body: bytes = b"", *blobs: bytes) -> None:
-        """Send one message."""
         self.link.send(encode_envelope(Envelope(to, head, body, blobs)))
 
     def look(self, wait_s: float) -> Envelope | None:
@@ -70,7 +69,6 @@ class Peer:
         return None
 
     def receive(self) -> Envelope:
-        """Return the next message that is no BEAT."""
         envelope = self.look(WAIT_S)
         assert envelope is not None, f"{self.name} waited for nothing"
         return envelope
@@ -110,7 +108,6 @@ class Attacker:
         made.close()
 
     def noise(self) -> None:
-        """Say random bytes."""
         self.leave(self.connect(self.random.randbytes(self.random.randint(1, 4096))))
 
     def unfinished(self) -> None:
@@ -125,7 +122,6 @@ class Attacker:
         self.hold(self.connect(SHAKEN + self.random.choice(shapes)))
 
     def tokens(self) -> None:
-        """Join with wrong tokens."""
         name = self.random.choice(["supervisor", "r/environment/x/0", "r/controller/0", "nobody"])
         said = wire(hello(name.split("/")[-1], name, str(self.random.random())))
         self.leave(self.connect(SHAKEN + said))
@@ -242,7 +238,6 @@ class Broker:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def close(self) -> list[dict[str, Any]]:
-        """End in order; return what was logged."""
         for peer in (self.asker, self.answerer, self.supervisor):
             peer.link.close()
         self.process.communicate(timeout=WAIT_S)

@@ -141,73 +141,56 @@ def test_twenty_lines_attach(tmp_path: Path) -> None:
 
 
 # == what is said when a program fails ================================================================================
-BREAK = {  # what a program does -> how the story begins, and what it has beside
-    "import sys; sys.exit('no port')": ("ended with exit status 1", "no port"),
-    "raise SystemExit(0)": ("ended with exit status 0", "its output: none"),
+def exits(code: str) -> str:
+    """Return the form of a program of one line of Python."""
+    return command_of(Program([sys.executable, "-c", code]))
+
+
+FAILS = {  # uid -> what a document says, or what WORLD says otherwise; how the story begins, and what it has beside
+    "broken": (exits("import sys; sys.exit('no port')"), " (worker 0) ended with exit status 1", "no port"),
+    "silent": (exits("raise SystemExit(0)"), " (worker 0) ended with exit status 0", "its output: none"),
+    "missing": ("command: [./nowhere]", " (worker ", "cannot start ./nowhere: No such file or directory"),
+    "homeless": (
+        "command: [./a], cwd: b",
+        " (worker 0) could not be started: cannot start ./a: there is no folder ",
+        "b",
+    ),
+    "outside": (
+        ('"readings": [[count]]', '"readings": [[99 * count]]'),
+        " (worker 0): ",
+        "readings.x: expected a value of Box",
+    ),
+    "refusing": (
+        ("[4, serial], answer", '[5, serial], {"kind": "author", "message": "too hot"}'),
+        " (worker 0): ",
+        "author: too hot",
+    ),
 }
-ANSWERS = {
-    '"readings": [[count]]': {'"readings": [[99 * count]]': "readings.x: expected a value of Box"},
-    "if verb == 3: send(source, [4, serial], answer": {
-        'if verb == 3: send(source, [5, serial], {"kind": "author", "message": "too hot"}': "author: too hot"
-    },
-}
-WRONG = [(old, new) for old, row in ANSWERS.items() for new in row]
 
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Failed:
     """Run all documents of this part by one command."""
     folder = tmp_path_factory.mktemp("failed")
-    forms = {"missing": "command: [./nowhere]", "homeless": "command: [./a], cwd: b"}
-    forms |= {f"breaks-{n}": command_of(Program([sys.executable, "-c", code])) for n, code in enumerate(BREAK)}
-    for n, (old, new) in enumerate(WRONG):
-        assert old in WORLD
-        path = folder / f"dealer{n}.py"
-        path.write_text(WORLD.replace(old, new))
-        forms[f"answers-{n}"] = command_of(Program([sys.executable, str(path)]))
     files = []
-    for uid, form in forms.items():
+    for uid, (form, *_) in FAILS.items():
+        if isinstance(form, tuple):
+            assert form[0] in WORLD
+            (folder / f"{uid}.py").write_text(WORLD.replace(*form))
+            form = command_of(Program([sys.executable, str(folder / f"{uid}.py")]))
         text = _document(folder, form, 2 if uid == "missing" else 1).read_text()
         files.append(folder / f"{uid}.yml")
         files[-1].write_text(text.replace("uid: swing", f"uid: {uid}"))
     return fail(folder, files)
 
 
-@pytest.mark.parametrize("number", range(len(BREAK)), ids=BREAK)
-def test_program_that_ends_is_named(failed: Failed, number: int) -> None:
-    """A program that ends before it has joined fails the run by its name, with its status and last words."""
-    story = failed.stories[f"breaks-{number}"]
-    status, words = list(BREAK.values())[number]
+@pytest.mark.parametrize("uid", FAILS)
+def test_a_program_that_fails_is_named(failed: Failed, uid: str) -> None:
+    """Its run fails by its name, with status and last words, or what was wrong, without a word of our own machinery."""
+    story, (_, begin, words) = failed.stories[uid], FAILS[uid]
 
-    assert f"environment world (worker 0) {status}" == story[0]
+    assert story[0].startswith(f"environment world{begin}")
     assert words in "\n".join(story)
-    assert "Traceback" not in "\n".join(story)
-
-
-def test_program_that_is_missing_is_named(failed: Failed) -> None:
-    """A program that is not there fails the run with the reason of the system."""
-    text = "\n".join(failed.stories["missing"])
-
-    assert text.startswith("environment world (worker ")
-    assert "cannot start ./nowhere: No such file or directory" in text
-    assert "Traceback" not in text
-
-
-def test_folder_that_is_missing_is_named(failed: Failed) -> None:
-    """A program whose working folder is not there fails the run, without the words of our own machinery."""
-    words = f"could not be started: cannot start ./a: there is no folder {failed.folder / 'b'}"
-
-    assert [f"environment world (worker 0) {words}"] == failed.stories["homeless"]
-
-
-@pytest.mark.parametrize("number", range(len(WRONG)), ids=[new for _, new in WRONG])
-def test_wrong_answer_is_blamed_on_the_program(failed: Failed, number: int) -> None:
-    """An answer that does not fit its declaration fails the run in the program's name, not in its reader's."""
-    story = failed.stories[f"answers-{number}"]
-    old, new = WRONG[number]
-
-    assert story[0].startswith("environment world (worker 0): ")
-    assert ANSWERS[old][new] in story[0]
     assert "Traceback" not in "\n".join(story)
 
 

@@ -89,7 +89,6 @@ class Run:
         (folder / "large.yml").write_text(text)
 
     def command(self, *words: str) -> Command:
-        """Begin the run, or go on with it."""
         return Command(self.folder, *words, more={**private(self.folder), MARKER: str(self.folder)})
 
     def kill_all(self, command: Command) -> None:

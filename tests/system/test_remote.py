@@ -38,7 +38,6 @@ class Elsewhere:
         return {**mine, "XDG_RUNTIME_DIR": "", "TMPDIR": str(self.folder)}
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command in this place."""
         return subprocess.Popen(
             [GANGLION, "--kernel", str(self.file), *words],
             cwd=self.folder, env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

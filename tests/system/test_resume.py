@@ -34,11 +34,9 @@ class Journey:
 
     @property
     def run(self) -> Path:
-        """Return the folder of the run."""
         return self.folder / "results" / RUN
 
     def piece(self, *words: str) -> Command:
-        """Begin the run, or go on with it."""
         self.pieces += 1
         more = {**private(self.folder), MARKER: f"{self.folder}-{self.pieces}"}
         first = (*FIRST, *self.words)
@@ -102,16 +100,17 @@ def whole() -> Iterator[str]:
         yield uncut.digest()
 
 
-def test_a_run_goes_on_after_all_is_killed_twice(journey: Callable[..., Journey], whole: str) -> None:
-    """Killed in mid-episode, and once more after it was resumed: equal results, and a manifest that is complete."""
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_run_goes_on_after_all_is_killed(journey: Callable[..., Journey], whole: str, times: int) -> None:
+    """Killed in mid-episode, once, or again after it was resumed: equal results, and a manifest that is complete."""
     run = journey()
-    run.cut(3)
-    run.cut(2)
+    for number in range(times):
+        run.cut(3 - number)
     assert "every process goes on where it was" in run.finish()
 
     assert whole == run.digest()
     manifest = json.loads((run.run / "manifest.json").read_text())
-    assert ("finished", 2) == (manifest["status"], len(manifest["resumed"]))
+    assert ("finished", times) == (manifest["status"], len(manifest["resumed"]))
     done = ganglion(run.folder, "resume", RUN, more=private(run.folder))
     assert 2 == done.returncode
     assert "has finished" in done.stderr

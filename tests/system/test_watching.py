@@ -53,19 +53,6 @@ def _documents(folder: Path, episodes: int) -> None:
     (folder / "talk.yml").write_text(DOCUMENT.format(episodes=episodes))
 
 
-def test_logs_are_followed_to_the_end_of_the_run(tmp_path: Path) -> None:
-    """Both streams of an author's code come in order, each line once, and following ends with the run."""
-    _documents(tmp_path, 3)
-    run = Command(tmp_path, "run", "talk.yml")
-    run.until("phase.started")
-    logs = ganglion(tmp_path, "logs", "talk", "-f", "--process", "net", "--level", "output")
-    said = [line.split("output", 1)[1].strip() for line in logs.stdout.splitlines()]
-
-    assert (0, 0) == (logs.returncode, run.end()[0])
-    assert said[:4] == ["step 10", "grumble 10", "step 20", "grumble 20"]
-    assert 12 == len(said)
-
-
 class _Terminal:
     """A terminal in which a command runs."""
 
@@ -95,7 +82,6 @@ class _Terminal:
         return True
 
     def press(self, key: str) -> None:
-        """Press a key."""
         os.write(self.master, key.encode())
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @bind_options
 @click.pass_context
 def command(context: click.Context, /, parallel: int, bind: str | None, no_curve: bool, **more: Any) -> int:
-    """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
+    """Run the daemon: it carries out submitted documents (`ganglion submit`) until `ganglion kernel stop`."""
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
@@ -139,7 +139,12 @@ def status(settings: Settings) -> None:
 
 @command.command("env")
 @click.argument("uid")
-@click.option("--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice(["environment", "muscle"]),
+    default="environment",
+    help="role of the program [environment]",
+)
 @click.pass_obj
 def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.

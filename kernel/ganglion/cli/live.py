@@ -26,7 +26,7 @@ def _scope(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the arguments `phase`, `worker` and `reason` of a flow signal."""
     command = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")(command)
     command = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")(command)
-    return click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")(command)
+    return click.option("--phase", metavar="PHASE", help="one phase only, by name or number")(command)
 
 
 @click.command("pause")
@@ -120,18 +120,18 @@ _TELL_S = 5.0  # between two lines that say so
 @click.command("attach")
 @click.argument("role", type=click.Choice(["environment", "observer"]))
 @click.argument("name")
-@click.option("--as", "uid", metavar="UID", help="Uid of the document's environment that the plugin becomes. [NAME]")
-@click.option("--run", metavar="RUN", default="last", help="The run that an observer looks at. [last]")
-@click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
-@click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")
+@click.option("--as", "uid", metavar="UID", help="uid of the environment in the document [NAME]")
+@click.option("--run", metavar="RUN", default="last", help="run that an observer follows [last]")
+@click.option("--wait", is_flag=True, help="retry until a run waits for this environment")
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
 def attach(
     settings: Settings, role: str, name: str, uid: str | None, run: str, wait: bool, allow: tuple[str, ...]
 ) -> int:
     """Join the plugin NAME to a kernel: the environment that a document declares with `attach: true`, or an observer.
 
-    The parameters of an environment come from the document. Ends with status 0 when the run tells it to leave; an
-    observer when its run has ended.
+    The parameters of an environment come from the document. An environment ends with status 0 when the run
+    releases it, an observer when its run has ended.
     """
     from ganglion.peer.main import serve
 

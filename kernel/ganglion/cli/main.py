@@ -113,7 +113,7 @@ def _with_options(command: click.Command) -> click.Command:
 ganglion = Commands(
     "ganglion",
     params=[*options(hidden=False)],
-    help="A message-bus microkernel for learning agents. All options are taken before and after a command's name.",
+    help="A message-bus microkernel for learning agents. Options may stand before or after the name of a command.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 click.version_option(__version__, prog_name="ganglion", message="%(prog)s %(version)s")(ganglion)

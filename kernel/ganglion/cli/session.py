@@ -103,7 +103,7 @@ def companion_options(command: Command) -> Command:
     command = click.option("--observe", multiple=True, metavar="NAME[,KEY=VALUE]", help=what)(command)
     where = "serve numbers for Prometheus at 127.0.0.1:PORT/metrics (ganglion-observers)"
     command = click.option("--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help=where)(command)
-    return click.option("--serve", is_flag=True, help="show the page of the results beside (ganglion-web)")(command)
+    return click.option("--serve", is_flag=True, help="show the page of the results as well (ganglion-web)")(command)
 
 
 def bind_options(command: Command) -> Command:

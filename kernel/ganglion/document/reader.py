@@ -59,21 +59,18 @@ def load_document(
     local: bool = True,
     notes: list[Fault] | None = None,
 ) -> tuple[Plan, list[Fault]]:
-    """Return the plan of a run document, and its warnings.
+    """Return the plan of a run document, and its warnings; DocumentError has every fault and warning in `faults`.
 
     Args:
         source: The file, `-` for standard input; beside `text` only the document's name.
-        plugins: What knows the installed plugins: the module `ganglion.registry`.
+        plugins: The installed plugins: the module `ganglion.registry`.
         text: The document, where it is no file.
         overrides: `PATH=VALUE` settings, put in before anything is checked.
-        seed: Takes the place of the document's `seed`.
-        sync: Takes the place of `sync` in every phase.
+        seed: Replaces the document's `seed`.
+        sync: Replaces `sync` in every phase.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.
         local: Whether a local user gave the document; one from the network names no import paths and no commands.
         notes: Gets a line for each name and key of another project that was read as ours; also of a faulty document.
-
-    Raises:
-        DocumentError: with every fault and warning in `faults`; nothing was started.
     """
     tree = read_tree(source, text, local)
     keys = tree.root.keys

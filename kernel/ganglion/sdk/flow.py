@@ -77,15 +77,10 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class SimTime:
-    """State a simulated time; it never falls within an episode.
+    """State a simulated time; it never falls within an episode."""
 
-    Args:
-        simtime_ticks: Count of ticks, >= 0; None where the environment counts none.
-        simtime_timestamp: Simulated date and time; None where the environment has no calendar.
-    """
-
-    simtime_ticks: int | None = None
-    simtime_timestamp: datetime | None = None
+    simtime_ticks: int | None = None  # count of ticks, >= 0; None where the environment counts none
+    simtime_timestamp: datetime | None = None  # simulated date and time; None where the environment has no calendar
 
     def falls_behind(self, earlier: SimTime) -> bool:
         """Tell whether this time lies before `earlier` in a component that both have."""

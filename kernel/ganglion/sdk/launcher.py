@@ -19,35 +19,23 @@ CREDENTIALS = ("GANGLION_KERNEL", "GANGLION_STORE", "PGPASSFILE", "PGPASSWORD", 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Say what is to be started.
+    """Say what is to be started."""
 
-    Args:
-        name: The name of the process in lists of processes.
-        variables: What it needs to find its place, token included; to be shown in no list of processes.
-        argv: A program of the document; None is a participant in Python.
-        module: The module of a participant, run as `python -m MODULE`.
-        cwd: Where the program starts; None is where the run was started.
-        role: Its role on the bus: environment, muscle, brain, controller; empty for a helper of the supervisor.
-        worker: The worker it belongs to; None for one that serves all.
-        user: The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
-        mask: The mask of the files that it makes; None is that of the supervisor.
-        near: Variables that take the place of others where the process comes to live on the supervisor's machine.
-        node: Variables that are paths below a folder of the process's node; see `keeps_files`.
-        place: The node on which it is to live, as the launcher itself names it; empty where that is its choice.
-    """
-
-    name: str
-    variables: Mapping[str, str]
-    argv: Sequence[str] | None = None
-    module: str = "ganglion.peer"
-    cwd: str | None = None
-    role: str = ""
-    worker: int | None = None
+    name: str  # the name of the process in lists of processes
+    variables: Mapping[str, str]  # what it needs to find its place, token included; to be shown in no list of processes
+    argv: Sequence[str] | None = None  # a program of the document; None is a participant in Python
+    module: str = "ganglion.peer"  # the module of a participant, run as `python -m MODULE`
+    cwd: str | None = None  # where the program starts; None is where the run was started
+    role: str = ""  # its role on the bus: environment, muscle, brain, controller; empty for a helper of the supervisor
+    worker: int | None = None  # the worker it belongs to; None for one that serves all
+    # The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
     user: str | None = None
-    mask: int | None = None
+    mask: int | None = None  # the mask of the files that it makes; None is that of the supervisor
+    # Variables that take the place of others where the process comes to live on the supervisor's machine.
     near: Mapping[str, str] = field(default_factory=dict)
+    # Variables that are paths below a folder of the process's node; see `keeps_files`.
     node: Mapping[str, str] = field(default_factory=dict)
-    place: str = ""
+    place: str = ""  # the node on which it is to live, as the launcher itself names it; empty where that is its choice
 
     def on_node(self, folder: str) -> dict[str, str]:
         """Return the variables with what is below a private folder of the node, which is made by the process."""

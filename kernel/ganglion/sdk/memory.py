@@ -362,25 +362,10 @@ class Memory:
         done: bool | None = None,
         body: int | None = None,
     ) -> None:
-        """Add one completed decision.
+        """Add one completed decision of a muscle, the columns of `MemoryShard`; None is missing.
 
-        Args:
-            muscle_uid: Whose it is; the row's tag.
-            sensor_readings: Informations, or values in declared order (after `declare`); likewise the other lists.
-            actuator_setpoints: A brain's: as the muscle proposed. A muscle's: as applied.
-            rewards: Of this decision.
-            objective: None is missing; `complete` adds it to the newest row.
-            next_readings: What the decision led to.
-            dones: Whether the episode ended with it; `done` is the same.
-            terminated: Whether no future exists.
-            truncated: Whether the episode was cut off from outside.
-            decision_index: Number of the decision in its episode, from 0.
-            episode: Number of the episode in its worker, from 0.
-            applied_setpoints: After filters.
-            observations: One flat array. Where no row has one they are what the vectors of the readings make.
-            actions: One flat array. Where no row has one they are what the vectors of the setpoints make.
-            additional_data: Anything; kept as it is.
-            body: Place of the body among `bodies` of the agent.
+        Lists have informations, or, after `declare`, values in declared order. `observations` and `actions` are one
+        flat array each. `done` is the same as `dones`. `complete` adds the objective later.
 
         Raises:
             AuthorError: Plain values without declaration or of another number, an id with another shape than before.
@@ -642,12 +627,7 @@ class Memory:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def tail(self, n: int = 1, include_only: str | Iterable[str] | None = None) -> MemoryShard:
-        """Return the last `n` rows, oldest first, in order of arrival over all tags; fewer if there are fewer.
-
-        Args:
-            n: How many.
-            include_only: Tags; None is all.
-        """
+        """Return the last `n` rows of these tags, None for all, or as many as there are, in order of arrival."""
         n = max(0, int(n))
         tags = None if include_only is None else _tags(include_only)
         rows: slice | Array = slice(max(self._start, self._end - n), self._end)
@@ -663,16 +643,10 @@ class Memory:
         replace: bool = False,
         rng: Generator | None = None,
     ) -> MemoryShard:
-        """Return rows drawn uniformly, oldest first.
+        """Return `n` rows of these tags (None for all), drawn uniformly, oldest first.
 
-        Args:
-            n: How many; without replacement at most as many as there are, of no row none.
-            include_only: Tags; None is all.
-            replace: Whether a row may be drawn several times.
-            rng: None draws from the memory's own.
-
-        Raises:
-            AuthorError: There is no generator.
+        With `replace` a row may be drawn several times; without it there are at most as many as rows. `rng` None is the
+        generator of the memory; AuthorError if it has none.
         """
         rng = rng if rng is not None else self.rng
         if rng is None:

@@ -157,13 +157,9 @@ class Settings(Topic):
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any, to: str | None = None) -> None:
-        """Set a key for all that follows, here or of another participant of this worker.
+        """Set a key to numbers, text, lists or maps of these, here at once or for another participant of this worker.
 
-        Args:
-            key: Text.
-            value: Numbers, text, lists and maps of these.
-            to: Uid of an environment or name of an agent; it acts with what that one is asked next. None: here, at
-                once.
+        `to` is the uid of an environment or the name of an agent; there the value counts from its next call on.
         """
         self._say(key, value, to)
         if to is None:
@@ -182,13 +178,10 @@ class Stats(Topic):
         self._gathered: dict[str, Gathered] = {}
 
     def add(self, key: str, value: ArrayLike, how: How = "mean") -> None:
-        """Take one number, or an array of them, such as one of each body.
+        """Take one finite number, or an array of them, such as one of each body.
 
-        Args:
-            key: Text; the same `how` each time.
-            value: Finite.
-            how: What is recorded of all: their `mean`, `sum`, the `last`, or a `histogram`, a list of pairs: a number
-                of two significant digits, and how often it came.
+        `how` says what is recorded of all numbers of a key: their `mean`, `sum`, the `last`, or a `histogram`, a list
+        of pairs: a number of two significant digits, and its count. It is the same in each call for a key.
         """
         travelling(self.name, key, None)
         try:

@@ -51,13 +51,13 @@ def muscle() -> None:
 def _test(role: str) -> click.Command:
     params = [
         click.Argument(["name"], required=False),
-        click.Option(["--attach"], metavar="UID", help="Wait for a program that is started from outside."),
-        click.Option(["--only"], multiple=True, metavar="CASE", help="A case, or a group of them; repeatable."),
-        click.Option(["--curve/--no-curve"], default=True, help="Whether to ask for CURVE. [ask]"),
-        click.Option(["--steps"], type=click.IntRange(1), help="Steps of the long run. [10000]"),
-        click.Option(["--params"], metavar="JSON", help="Parameters, a map."),
-        click.Option(["--deadline"], type=float, metavar="S", help="Seconds to wait for an answer. [10]"),
-        click.Option(["--allow"], multiple=True, metavar="PACKAGE", help="A package that import paths may name."),
+        click.Option(["--attach"], metavar="UID", help="wait for a program that is started separately"),
+        click.Option(["--only"], multiple=True, metavar="CASE", help="one case or one group of cases; repeatable"),
+        click.Option(["--curve/--no-curve"], default=True, help="ask for CURVE, or not [--curve]"),
+        click.Option(["--steps"], type=click.IntRange(1), help="steps of the long run [10000]"),
+        click.Option(["--params"], metavar="JSON", help="parameters, a map"),
+        click.Option(["--deadline"], type=float, metavar="S", help="seconds to wait for a reply [10]"),
+        click.Option(["--allow"], multiple=True, metavar="PACKAGE", help="a package that import paths may name"),
     ]
     text = (
         f"Play the bus against one {role} and judge every clause of PROTOCOL.md: the plugin NAME, a program "
@@ -91,7 +91,7 @@ def _lacks(recipe: Recipe, whole: bool) -> str | None:
 
 
 @env.command("languages")
-@click.option("--whole", is_flag=True, help="Also start compilers and interpreters, to see that they work.")
+@click.option("--whole", is_flag=True, help="start each compiler and interpreter as well")
 @click.pass_obj
 def languages(settings: Settings, whole: bool) -> None:
     """List the languages for which there are programs, and what this machine lacks for each."""

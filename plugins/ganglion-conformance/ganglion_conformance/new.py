@@ -127,7 +127,7 @@ _TESTS = "tests"
 @click.command("new")
 @click.argument("kind", metavar="environment|muscle|brain|objective|plugin")
 @click.argument("name")
-@click.option("--lang", metavar="LANGUAGE", help="an environment in another language: c, rust, javascript, ...")
+@click.option("--lang", metavar="LANGUAGE", help="an environment in another language: c, rust, javascript and others")
 @click.option(
     "--into", type=click.Path(path_type=Path), help="the folder to make; default: the name, in the current folder"
 )

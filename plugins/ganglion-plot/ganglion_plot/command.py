@@ -41,7 +41,7 @@ _WORDS = {"ci95": "mean, 95 % interval", "std": "mean, standard deviation", "min
     default="agent",
     help="curves of their own for each [agent]",
 )
-@click.option("--x", type=click.Choice(["episode", "step"]), default="episode", help="what is to the right [episode]")
+@click.option("--x", type=click.Choice(["episode", "step"]), default="episode", help="horizontal axis [episode]")
 @click.option("--smooth", type=click.IntRange(min=1), default=1, metavar="N", help="mean of the last N episodes [1]")
 @click.option("--band", type=click.Choice(["ci95", "std", "minmax"]), default="ci95", help="around each mean [ci95]")
 @click.option("--mode", type=click.Choice(["train", "test", "evaluate"]), help="of these episodes [train, else test]")

@@ -51,14 +51,18 @@ class Progress:
 
 @click.command("export")
 @click.argument("run", metavar="RUN")
-@click.option("--to", "folder", required=True, type=click.Path(path_type=Path), help="A folder; what is in it stays.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="minari", show_default=True)
-@click.option("--phase", metavar="NAME", help="Only this phase, by name or index.")
-@click.option("--agent", metavar="NAME", help="Only this agent.")
-@click.option("--environment", metavar="UID", help="Only this environment.")
-@click.option("--body", type=click.IntRange(min=0), metavar="B", help="Only the bodies of this number.")
-@click.option("--worker", type=click.IntRange(min=0), metavar="N", help="Only this worker.")
-@click.option("--mode", type=click.Choice(("train", "test", "evaluate")), help="Default: that of the phase.")
+@click.option(
+    "--to", "folder", required=True, type=click.Path(path_type=Path), help="folder to write to; existing files stay"
+)
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="minari", help="form of the files [minari]")
+@click.option("--phase", metavar="NAME", help="this phase only, by name or index")
+@click.option("--agent", metavar="NAME", help="this agent only")
+@click.option("--environment", metavar="UID", help="this environment only")
+@click.option("--body", type=click.IntRange(min=0), metavar="B", help="bodies of this number only")
+@click.option("--worker", type=click.IntRange(min=0), metavar="N", help="this worker only")
+@click.option(
+    "--mode", type=click.Choice(("train", "test", "evaluate")), help="mode of the sessions [that of the phase]"
+)
 @click.pass_obj
 def export(settings: Settings, /, run: str, folder: Path, form: str, phase: str | None, **only: Any) -> None:
     """Write the recorded sessions of a run into files: a dataset for each body, <run>/<agent>-<environment>-<b>-v0.
@@ -90,8 +94,10 @@ def export(settings: Settings, /, run: str, folder: Path, form: str, phase: str 
 
 @click.command("import")
 @click.argument("path", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(("auto", *_FORMATS)), default="auto", show_default=True)
-@click.option("--run", metavar="ID", help="The id of the run; default: that of the files.")
+@click.option(
+    "--format", "form", type=click.Choice(("auto", *_FORMATS)), default="auto", help="form of the files [auto]"
+)
+@click.option("--run", metavar="ID", help="id of the run [that of the files]")
 @click.pass_obj
 def import_(settings: Settings, path: Path, form: str, run: str | None) -> None:
     """Write the sessions of files into the store, as a run with an episode for each session of each body.

@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 
 @click.command("results")
 @click.argument("names", nargs=-1, metavar="[TABLE] [RUN...]")
-@click.option("--table", help="The table; then all arguments are runs.")
-@click.option("--where", metavar="EXPR", help="Which rows, as in: episode >= 10 and reason like 'agent%'.")
-@click.option("--columns", multiple=True, metavar="NAME,...", help="Which columns, in this order.")
-@click.option("--order", multiple=True, metavar="NAME,...", help="Sort by these columns; -NAME sorts downwards.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows.")
-@click.option("--wide", is_flag=True, help="A column for each sensor, setpoint and reward.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table.")
-@click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
-@click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
+@click.option("--table", help="table to show; all arguments are runs then")
+@click.option("--where", metavar="EXPR", help="condition on rows: episode >= 10 and reason like 'agent%'")
+@click.option("--columns", multiple=True, metavar="NAME,...", help="columns to show, in this order")
+@click.option("--order", multiple=True, metavar="NAME,...", help="columns to sort by; -NAME sorts downwards")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="at most N rows")
+@click.option("--wide", is_flag=True, help="one column for each sensor, setpoint and reward")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="form of the output [by the name of --out, else table]"
+)
+@click.option("--out", type=click.Path(path_type=Path), help="write to a new file, - for standard output")
+@click.option("--sql", metavar="QUERY", help="query in SQL, on a read-only connection")
 @click.option(
     "--open",
     "unsealed",
     is_flag=True,
-    help="Rows of episodes that have not ended [last run]; up to 200 of the newest steps of a worker may not be in "
-    "the store yet. A paused worker has all of its rows, unless workers share their steps.",
+    help="rows of episodes that have not ended [last run]; up to 200 of the newest steps of a worker may be missing. "
+    "No row of a paused worker is missing, unless workers share their steps",
 )
 @click.pass_obj
 def command(
@@ -124,9 +126,9 @@ STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", 
 
 
 @click.group("runs", invoke_without_command=True)
-@click.option("--status", type=click.Choice(STATUSES), help="Only runs of this status.")
-@click.option("--uid", help="Only runs of the document with this uid.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
+@click.option("--status", type=click.Choice(STATUSES), help="runs of this status only")
+@click.option("--uid", help="runs of documents with this uid only")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="the newest N only")
 @click.pass_context
 def runs(context: click.Context, status: str | None, uid: str | None, limit: int | None) -> None:
     """List the runs of a store in order of start."""
@@ -164,7 +166,7 @@ def _diff(settings: Settings, first: str, second: str) -> int:
 
 @runs.command("rm")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="do not ask")
 @click.pass_obj
 def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     """Remove runs: their rows and their folders."""
@@ -329,7 +331,7 @@ _Damages = Iterator[tuple[str, str, str]]  # kind, where, text, as `ganglion.sdk
 
 @click.command("verify")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option("--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones.")
+@click.option("--digest", is_flag=True, help="print the digest of the results; equal results have equal digests")
 @click.pass_obj
 def verify(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.

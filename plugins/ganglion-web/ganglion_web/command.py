@@ -43,7 +43,7 @@ _HERE = ("127.0.0.1", "localhost", "[::1]")
 def serve(settings: Settings, port: int, host: str, names: tuple[str, ...], allow_submit: bool, attached: bool) -> int:
     """Show the runs of the results folder in a browser: live, and years after.
 
-    The address that is printed opens the page; it holds a secret that is asked for always.
+    The printed address opens the page. The address holds a secret; requests without the secret are refused.
     """
     if host not in _HERE:
         click.echo(

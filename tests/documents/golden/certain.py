@@ -11,8 +11,7 @@ class Certain(Brain):
     """Learn nothing, and report the best score."""
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> None:
-        """Learn nothing."""
+        pass
 
     def evaluate(self, evaluation: Any) -> dict[str, float]:
-        """Report 1."""
         return {"score": 1.0}

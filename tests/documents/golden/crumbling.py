@@ -15,12 +15,10 @@ class Crumbling(Environment):
         self.step, self.count = step, 0
 
     def start_environment(self) -> Any:
-        """Begin at 0."""
         self.count = 0
         return [SensorInformation(0, Discrete(11), "0")], [ActuatorInformation(0, Discrete(100), "0")]
 
     def update(self, actuators: list[ActuatorInformation]) -> Any:
-        """Count one further, or raise."""
         self.count += 1
         if self.count == self.step:
             raise OSError("the simulator has crashed")

@@ -31,23 +31,19 @@ class World(Environment):
     """End each episode after two steps."""
 
     def __init__(self) -> None:
-        """Write down the seed."""
         super().__init__()
         note(self, "environment", draw=float(self.rng.random()))
 
     def start_environment(self) -> Any:
-        """Begin at 0."""
         self.count = 0
         self.space = Discrete(1_000_000)
         return [SensorInformation(0, self.space, "0")], [ActuatorInformation(0, Discrete(10), "0")]
 
     def reset(self, request: ResetRequest) -> Any:
-        """Write down the seed of the episode."""
         note(self, "episode", episode=request.episode, given=request.seed)
         return self.start_environment()
 
     def update(self, actuators: list[ActuatorInformation]) -> Any:
-        """Count one further."""
         self.count += 1
         reward = RewardInformation(self.count, Discrete(10), "reward")
         return [SensorInformation(self.count, self.space, "0")], [reward], self.count == 2
@@ -57,11 +53,9 @@ class Seeing(Muscle):
     """Set nothing but zeros."""
 
     def setup(self) -> None:
-        """Write down the seed."""
         note(self, "muscle", draw=float(self.rng.random()))
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Set zeros."""
         for actuator in actuators_available:
             actuator(0)
         return actuators_available
@@ -71,12 +65,10 @@ class Looking(Objective):
     """Return the reward."""
 
     def __init__(self, params: dict[str, Any] | None = None) -> None:
-        """Write down the seed."""
         super().__init__(params)
         note(self, "objective", draw=float(self.rng.random()))
 
     def internal_reward(self, memory: Any, **kwargs: Any) -> float:
-        """Return the sum of the rewards."""
         return float(memory.tail(1).rewards.sum(axis=None))
 
 
@@ -84,21 +76,18 @@ class Mind(Brain):
     """Learn nothing."""
 
     def setup(self) -> None:
-        """Write down the seed."""
         note(self, "brain", draw=float(self.rng.random()))
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> None:
-        """Learn nothing."""
+        pass
 
 
 class Here(Controller):
     """Let all act at once."""
 
     def __init__(self) -> None:
-        """Write down the seed."""
         super().__init__()
         note(self, "controller", draw=float(self.rng.random()))
 
     async def advance(self) -> None:
-        """Make one step."""
         await self.update(await self.act(self.agents), self.agents)

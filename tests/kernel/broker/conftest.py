@@ -49,7 +49,6 @@ class Bus:
         return said
 
     def connect(self) -> Link:
-        """Return a new connection."""
         link, effects = self.broker.connect(self.now_s)
         self.take(effects)
         return link

@@ -16,18 +16,6 @@ def kinds(said: list[tuple[Any, ...]]) -> list[tuple[str, str]]:
     return [(row[2].name, row[5].get("kind", "") if row[2] is Verb.ERROR else row[4]) for row in said]
 
 
-def test_watch_survives_the_watched(bus: Any) -> None:
-    """A name that was lost is watched still: its successor is announced."""
-    governor = bus.join("farm/governor", Role.GOVERNOR)
-    bus.ask(governor, "kernel.watch", Watch(["farm/store"]))
-    for incarnation in (1, 2):
-        bus.admit("farm/store", Role.STORE, incarnation=incarnation)
-        store = bus.connect()
-        said = bus.hello(store, "farm/store", "store", "farm/store")
-        assert [("farm/governor", incarnation)] == [(r[0], r[5]["incarnation"]) for r in said if r[4]]
-        bus.take(bus.broker.disconnect(store, "gone", bus.now_s))
-
-
 def test_refused_watch_watches_nobody(bus: Any) -> None:
     """A list with one bad name changes nothing."""
     governor = bus.join("farm/governor", Role.GOVERNOR)

@@ -69,7 +69,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Begin with everybody there."""
         self.now_s, self.serial = 0.0, 0
         self.broker = Broker(digest("boss"), "1", 1, 0.0)
         self.incarnations = dict.fromkeys(CAST, 0)
@@ -83,7 +82,6 @@ class BrokerMachine(RuleBasedStateMachine):
             self.join(name, True, 0)
 
     def clear(self) -> None:
-        """Forget what ends with a broker."""
         self.links: dict[str, Link] = {}
         self.open: dict[tuple[str, str], list[int]] = {}  # (caller, callee) -> serials
         self.watching: dict[str, set[str]] = {}
@@ -91,7 +89,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     # -- the books ----------------------------------------------------------------------------------------------------
     def absent(self, name: str) -> bool:
-        """Say whether a name is awaited."""
         awaited = name in self.admitted and name in RETURNING and name not in self.left
         return awaited and name not in self.links
 
@@ -106,7 +103,6 @@ class BrokerMachine(RuleBasedStateMachine):
         return said
 
     def say(self, name: str, to: str, head: Head, message: Any = None) -> list[Said]:
-        """Let a peer say something."""
         body = b"" if message is None else codec_of(type(message)).encode(message)
         link = self.links[name]
         effects = self.broker.receive(link, [to.encode(), encode_head(head), body], self.now_s)
@@ -179,7 +175,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(name=names, polite=st.booleans())
     def die(self, name: str, polite: bool) -> None:
-        """Leave, or just die."""
         if name not in self.links:
             return
         link = self.links[name]
@@ -195,7 +190,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(name=names)
     def withdraw(self, name: str) -> None:
-        """Give a name up."""
         self.serial += 1
         self.admitted.discard(name)
         told = self.forget(name) if name in self.links else set()
@@ -219,7 +213,6 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- talk ---------------------------------------------------------------------------------------------------------
     @rule(pair=pairs)
     def call(self, pair: tuple[str, str]) -> None:
-        """Call somebody."""
         name, to = pair
         if name not in self.links:
             return
@@ -242,7 +235,6 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(self.open.values()))
     @rule(data=st.data(), verb=st.sampled_from([Verb.REPLY, Verb.ERROR]))
     def answer(self, data: st.DataObject, verb: Verb) -> None:
-        """Answer an open call."""
         caller, callee = data.draw(st.sampled_from(sorted(p for p, serials in self.open.items() if serials)))
         head = Head(verb, self.open[caller, callee].pop(0))
 
@@ -292,7 +284,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(name=names, watched=names)
     def watch(self, name: str, watched: str) -> None:
-        """Watch somebody."""
         if name in self.links:
             self.serial += 1
             said = self.say(name, "", Head(Verb.CALL, self.serial, "kernel.watch"), Watch([watched]))
@@ -302,7 +293,6 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(name=names)
     def subscribe(self, name: str) -> None:
-        """Read a topic."""
         if name in self.links:
             self.serial += 1
             head = Head(Verb.CALL, self.serial, "kernel.subscribe")

@@ -80,7 +80,6 @@ class Tree:
             broker.check()
 
     def send(self, effect: Send) -> None:
-        """Hand a message on to whom it is for."""
         link, frames = effect.link, effect.frames
         if id(link) in self.above:
             self.crossed += 1
@@ -115,14 +114,12 @@ class Tree:
         self.do(who, who.receive(link, frames, self.now_s))
 
     def say(self, name: str, to: str, head: Head, message: Any = None) -> None:
-        """Let a peer say something."""
         body = b"" if message is None else codec_of(type(message)).encode(message)
         link = self.links[name]
         who = self.owner[id(link)]
         self.do(who, who.receive(link, [to.encode(), encode_head(head), body], self.now_s))
 
     def lose(self, name: str) -> None:
-        """End the connection of a peer."""
         link = self.links[name]
         who = self.owner[id(link)]
         self.do(who, who.disconnect(link, "it closed the connection", self.now_s))
@@ -136,7 +133,6 @@ class Tree:
         return name in self.links and self.links[name].state is State.JOINED
 
     def tick(self, passed_s: float = 0.25) -> None:
-        """Let time pass."""
         self.now_s += passed_s
         for who in (*self.relays, self.top):
             self.do(who, who.tick(self.now_s))

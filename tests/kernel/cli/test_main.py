@@ -26,6 +26,24 @@ def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture
     assert all(f"  {name} " in printed and line in printed for name, (_, line) in COMMANDS.items())
 
 
+def test_options_are_described_in_one_style() -> None:
+    """Each option of each command, those of plugins too, has a help that begins in lower case and has no full stop."""
+    odd, found = [], [([""], module.ganglion, click.Context(module.ganglion))]
+    for path, command, context in found:
+        options = [it for it in command.params if isinstance(it, click.Option) and it.name not in ("help", "version")]
+        helps = [(it.opts[0], it.help or "") for it in options if not it.hidden]
+        odd += [
+            (path, option, text) for option, text in helps if text != text.rstrip(".") or text[:2].istitle() or not text
+        ]
+        if isinstance(command, click.Group):
+            inner = {name: command.get_command(context, name) for name in command.list_commands(context)}
+            found += [
+                ([*path, name], one, click.Context(one, context)) for name, one in inner.items() if one is not None
+            ]
+
+    assert [] == odd
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [(UsageError("no"), 2), (StoreError("no"), 1), (KeyboardInterrupt(), 130), (click.Abort(), 130)],

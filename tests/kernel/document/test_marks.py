@@ -5,10 +5,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ganglion.document.marks import Node, Source, compose
+from ganglion.document.marks import Source, compose
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_FAULTS
 
 
@@ -188,12 +186,3 @@ def test_faults_before_a_syntax_error_are_kept() -> None:
 
     assert "1:8: duplicate key `a`, first given in line 1" == first
     assert second.startswith("2:3: not YAML")
-
-
-@given(st.text(max_size=60))
-def test_any_text_gives_a_tree_or_a_fault(text: str) -> None:
-    """Whatever is read, the answer is a tree, or a fault, or nothing for an empty text; never an exception."""
-    root, faults = compose(Source("a.yml", text), text)
-
-    assert root is None or isinstance(root, Node)
-    assert all(str(fault) for fault in faults)

@@ -4,14 +4,9 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ganglion.document import model, resolved
 from ganglion.document.fault import Fault
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
@@ -114,58 +109,6 @@ def test_network_documents_are_smaller(load: Load, faults_of: Said) -> None:
     assert "" == load(TEXT, local=False)[0].folder
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))
-
-
-FORMS = (
-    model.Document,
-    *(getattr(model, name) for name in ("Phase", "PhaseConfig", "Simulation", "Entry", "Agent", "Load")),
-)
-WORDS = sorted(
-    {word for form in FORMS for word in [*form.spellings, *form.model_fields]}
-    | {"uid", "seed", "name", "params", "command", "attach", "remove", "sensors", "rewards", "recovery", "cascade"}
-)
-SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 2.5, "", "a", "a.b", "hill.*", "dummy", "replace", *WORDS])
-TREES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "x-b", *WORDS]), inner, max_size=5)
-    ),
-    max_leaves=25,
-)
-ONE = ["schedule", 0, "one"]
-PLACED = st.sampled_from(
-    [[], ["schedule"], ["schedule", 1], ["run_config"], ["cascade"], ONE]
-    + [[*ONE, key] for key in ("environments", "agents", "phase_config", "simulation", "recovery")]
-    + [[*ONE, "environments", 0, *rest] for rest in ([], ["environment"], ["environment", "uid"])]
-    + [[*ONE, "agents", 0, *rest] for rest in ([], ["muscle"], ["sensors"], ["load"])]
-    + [[*ONE, "phase_config", "conditions"]]
-)
-
-
-@given(where=PLACED, tree=TREES, second=st.booleans())
-def test_any_tree_is_a_plan_or_faults(read: Load, where: list[str | int], tree: Any, second: bool) -> None:
-    """Whatever stands at whatever place, the answer is a plan or faults with places, never another error."""
-    document: Any = yaml.safe_load(TEXT)
-    document["schedule"].append(
-        {"two": {"agents": [{"name": "ada", "load": {"phase": 0}}]}} if second else {"three": {}}
-    )
-    holder: Any = document
-    for part in where[:-1]:
-        holder = holder.setdefault(part, {}) if isinstance(holder, dict) else holder[part]
-    if where:
-        holder[where[-1]] = tree
-    text = yaml.safe_dump(document if where else tree, sort_keys=False)
-
-    plan, faults = read(text)
-
-    if plan is None:
-        assert "error" in {fault.severity for fault in faults}
-        assert all(fault.line > 0 for fault in faults)
-        return
-    assert plan == Plan.from_map(plan.to_map())
-    again, _ = read(resolved(plan))
-    assert again is not None
-    assert [phase.name for phase in plan.phases] == [phase.name for phase in again.phases]
 
 
 def test_sync_makes_a_configuration_and_mends_a_faulty_one(load: Load) -> None:

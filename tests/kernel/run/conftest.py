@@ -99,7 +99,6 @@ class FakeTotal(TerminationCondition):
         self.reason = f"total: {episodes} episodes"
 
     def phase(self, view: PhaseView) -> Signal:
-        """Count what is not cut."""
         ended = sum(not e.cut for worker in view.workers for e in worker.finished)
         return self.signal if ended >= self.episodes else Signal.CONTINUE
 
@@ -115,15 +114,12 @@ class FakeServices:
         return hashlib.sha256(repr(list(path)).encode()).digest()
 
     def integer(self, words: bytes) -> int:
-        """Return 53 bits of them."""
         return int.from_bytes(words[:8], "little") >> 11
 
     def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
-        """Return what the test has given."""
         return list(self._conditions(phase))
 
     def now(self) -> str:
-        """Return the same moment always."""
         return "2026-01-01T00:00:00.000+00:00"
 
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
@@ -345,7 +341,6 @@ class Farm:
 
     @property
     def finish(self) -> Finish | None:
-        """Return how the run ended, if it has."""
         found = [e for e in self.effects if isinstance(e, Finish)]
         assert len(found) <= 1
         return found[0] if found else None

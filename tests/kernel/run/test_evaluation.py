@@ -41,7 +41,6 @@ class Successful(TerminationCondition):
     issuer, reason = "evaluation_objective", "success"
 
     def phase(self, view: PhaseView) -> Signal:
-        """Look at the newest evaluation."""
         done = bool(view.evaluations) and view.evaluations[-1].metrics["ada"].get("skill") == 1.0
         return Signal.STOP_PHASE if done else Signal.CONTINUE
 

@@ -42,7 +42,6 @@ class Overridden(Local):
     """Judge a phase anew, and do not say that it is by one worker alone."""
 
     def phase(self, view: PhaseView) -> Signal:
-        """Go on."""
         return Signal.CONTINUE
 
 
@@ -240,7 +239,6 @@ class Spy(TerminationCondition):
         self.views: list[PhaseView] = []
 
     def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
-        """Answer what was given."""
         self.views.append(view)
         return self.answer
 
@@ -249,7 +247,6 @@ class EpisodeOnly(TerminationCondition):
     """Have no phase part."""
 
     def episode(self, view: Any) -> Signal:
-        """Never end."""
         return Signal.CONTINUE
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Await, Event, Finish, PhaseCheckpoint, Stage, Steer
-from ganglion.run.plan import BodyPlan, EnvironmentPlan, ProgramPlan, Recovery
+from ganglion.run.plan import EnvironmentPlan, ProgramPlan, Recovery
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
@@ -80,17 +80,6 @@ def test_operator_stops(kit: Any, learns: bool, signal: str, status: str, reason
     assert [signal, "operator", "tea"] == farm.records("signal")[0][4:7]
 
 
-def test_greatest_of_several_signals_wins(kit: Any) -> None:
-    """Of several signals for one worker before the same boundary the greatest acts, whichever came last."""
-    farm = kit.Farm(kit.plan(learner(kit, workers=2)), [("limit", kit.FakeLimit(2), "phase")], lambda w, e: 20)
-    farm.begin().run(until=lambda: farm.workers[1].step == 5 and farm.workers[0].state != "standing")
-    for signal in ("RESTART", "RESET"):
-        _answer(farm, FlowSignal(signal, "operator", worker=1))
-    farm.run()
-
-    assert [(1, "RESTART", 1)] == [row[:3] for row in farm.began if row[0] == 1 and row[2] == 1]
-
-
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("end", ["CONTINUE", "RESET", "STOP_PHASE"])
 def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> None:
@@ -129,17 +118,6 @@ def test_it_is_told_when_the_last_worker_that_moved_is_through(kit: Any) -> None
 
     expected = [{"phase": 0, "workers": [0], "moving": moving} for moving in (True, False)]
     assert expected == farm.events("phase.paused")
-
-
-def test_with_bodies_a_paused_worker_is_in_no_episode(kit: Any) -> None:
-    """Who pauses is told after which step of the phase a worker stands: each environment has its own episode."""
-    made = kit.phase(bodies=[BodyPlan("ada", "hill", 0)])
-    farm = kit.Farm(kit.plan(made), [], lambda w, e: 30)
-    farm.begin().run(until=lambda: running(farm))
-    farm.signal(FlowSignal("PAUSE", "operator"))
-    farm.run()
-
-    assert Signalled(True, f"worker 0 is paused after step {farm.workers[0].step}") == farm.answers["operator"]
 
 
 @pytest.mark.parametrize("learns", [False, True])

@@ -36,7 +36,6 @@ class Witness:
         return seen
 
     def episode(self, token: Any, report: Any, now_s: float) -> list[Effect]:
-        """Take the end of an episode."""
         return self._asked(token, self._governor.episode(token, report, now_s))
 
     def boundary(self, token: Any, report: Any, now_s: float) -> list[Effect]:
@@ -72,7 +71,6 @@ class World:
     lengths: list[list[int]] = field(default_factory=list)
 
     def length(self, worker: int, episode: int) -> int:
-        """Return the steps of an episode."""
         row = self.lengths[worker]
         return row[episode % len(row)]
 

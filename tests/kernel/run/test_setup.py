@@ -18,11 +18,9 @@ class Paths:
     """Give each path itself as its stream."""
 
     def words(self, path: Any) -> bytes:
-        """Return the path as bytes."""
         return "/".join(map(str, path)).encode()
 
     def integer(self, words: bytes) -> int:
-        """Return its length."""
         return len(words)
 
 
@@ -62,7 +60,6 @@ class Cap(TerminationCondition):
         return Signal.CONTINUE
 
     def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
-        """Return the cap."""
         return self.steps
 
 
@@ -70,7 +67,6 @@ class CapOfPhase(Cap):
     """Have a phase part besides."""
 
     def phase(self, view: PhaseView) -> Signal:
-        """Go on."""
         return Signal.CONTINUE
 
 
@@ -80,7 +76,6 @@ class Ended(CapOfPhase):
     reads = frozenset({"ended"})
 
     def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
-        """Return nothing."""
         return None
 
 
@@ -103,7 +98,6 @@ class Given(Paths):
         self._conditions = conditions
 
     def conditions(self, phase: Any) -> Any:
-        """Return what the test has given."""
         return list(self._conditions)
 
 

@@ -28,7 +28,6 @@ class Seeds:
     """Give no seeds: environments of a phase with bodies derive those of later episodes themselves."""
 
     def episode_seeds(self, worker: int, episode: int) -> dict[str, Any]:
-        """Return nothing."""
         return {}
 
 
@@ -42,7 +41,6 @@ class Each(TerminationCondition):
         self.episodes, self.signal = episodes, signal
 
     def phase(self, view: PhaseView) -> Mapping[int, Signal]:
-        """Look at the workers that are asked about."""
         whole = [sum(not e.cut for e in worker.finished) for worker in view.workers]
         return {worker: self.signal for worker in view.asked if whole[worker] >= self.episodes}
 
@@ -55,7 +53,6 @@ class Seen(TerminationCondition):
         self.views: list[PhaseView] = []
 
     def phase(self, view: PhaseView) -> Signal:
-        """Go on."""
         self.views.append(view)
         return Signal.CONTINUE
 
@@ -64,7 +61,6 @@ class OfEpisodes(TerminationCondition):
     """Have no phase part."""
 
     def episode(self, view: EpisodeView) -> Signal:
-        """Go on."""
         return Signal.CONTINUE
 
 
@@ -111,7 +107,6 @@ class Ticking:
         return flow.boundary(self.number, report)
 
     def hear(self, flow: Flow, word: Go | Verdict) -> list[Effect]:
-        """Take an answer."""
         if isinstance(word, Verdict):
             assert self.state == "ended"
             self.state, self.verdict = "gone", word
@@ -183,7 +178,6 @@ class Play:
         return self
 
     def obey(self, effects: Sequence[Effect]) -> None:
-        """Carry out effects."""
         for effect in effects:
             self.effects.append(effect)
             if isinstance(effect, Answer):

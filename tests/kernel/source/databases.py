@@ -105,7 +105,6 @@ class Server:
         self.process.wait(_START_S)
 
     def close(self) -> None:
-        """End it, and remove its files."""
         self.kill()
         if self._own:
             shutil.rmtree(self.folder, ignore_errors=True)

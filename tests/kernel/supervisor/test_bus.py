@@ -138,14 +138,6 @@ async def _on_a_bus(
             await asyncio.sleep(0)
 
 
-async def test_calls_get_their_answers() -> None:
-    """Calls made at once are answered each by its own reply."""
-    async with _on_a_bus() as (bus, _, _, _):
-        infos = await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
-
-    assert [os.getpid()] * 5 == [info.pid for info in infos]
-
-
 async def test_a_busy_broker_is_asked_again() -> None:
     """A call to a peer for which too much waits is repeated until there is room, and then answered once."""
     async with _on_a_bus() as (bus, _, front, endpoint):
@@ -342,28 +334,6 @@ async def test_calls_that_a_broker_took_with_it_are_repeated() -> None:
         again = await governor.reply()
         assert (first.serial, "governor.stop") == (again.serial, again.call)
         assert isinstance(await asked, Done)
-
-
-async def test_a_call_through_two_brokers_is_carried_out_once() -> None:
-    """A participant that repeats a call through another broker gets the answer of the first time."""
-    needs: list[Need] = []
-
-    async def need(peer: str, request: Need) -> Done:
-        needs.append(request)
-        return Done()
-
-    async with _home({"kernel.need": need}) as (home, hub, endpoints):
-        governor = Peer()
-        for number in range(2):
-            if number:
-                await _kill(home, hub)
-            await governor.join(endpoints[0], GOVERNOR)
-            governor.link.send(
-                [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 1))]
-            )
-            head, _ = await governor.next()
-            assert (Verb.REPLY, 9) == (head.verb, head.serial)
-    assert 1 == len(needs)
 
 
 async def test_a_broker_that_is_not_wanted_is_not_replaced() -> None:

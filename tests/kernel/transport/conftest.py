@@ -46,11 +46,9 @@ class Peer:
         self.link, self.name, self.role = link, name, role
 
     def send(self, to: str, head: Head, *frames: bytes) -> None:
-        """Send one message."""
         self.link.send([*encode(Envelope(to, head))[:2], *(frames or (b"",))])
 
     def receive(self) -> Envelope:
-        """Return the next message that is no BEAT."""
         deadline_s = time.monotonic() + WAIT_S
         while True:
             frames = self.link.receive(max(deadline_s - time.monotonic(), 0.0))
@@ -95,13 +93,11 @@ class Bus:
         return peer
 
     def join(self, role: Role, worker: int | None = 0, connect: Callable[[], Any] | None = None) -> Peer:
-        """Return a peer that has joined."""
         peer = self.peer(role, worker, connect)
         assert Verb.WELCOME is peer.hello().head.verb
         return peer
 
     def close(self) -> None:
-        """End all connections."""
         for peer in self.peers:
             peer.link.close()
 
@@ -125,7 +121,6 @@ class Station:
         self._ready.result(WAIT_S)
 
     def clock(self) -> float:
-        """Return the time of the broker."""
         return (time.monotonic() if self._still_s is None else self._still_s) + self._offset_s
 
     @contextmanager
@@ -212,7 +207,6 @@ class Station:
         )
 
     def close(self) -> None:
-        """End the thread."""
         try:
             self.call(self.exchange.broker.check)
             self.call(self.relay.broker.check)

@@ -29,25 +29,20 @@ class RecordingSink(Sink):
         self.did: list[Any] = []
 
     def send(self, frames: Any) -> None:
-        """Take a message."""
         self.out += frames
 
     def flush(self) -> bool:
-        """Note what was written."""
         self.did.append(("flush", self.out))
         self.out = []
         return False
 
     def pause(self) -> None:
-        """Note it."""
         self.did.append("pause")
 
     def resume(self) -> None:
-        """Note it."""
         self.did.append("resume")
 
     def finish(self, reason: str) -> None:
-        """Note it."""
         self.did.append(("finish", reason))
 
 
@@ -148,15 +143,13 @@ class Desk(Served):
         return False
 
     def send(self, frames: Any) -> None:
-        """Take a message for this peer."""
         self.out += encode(frames)
 
     def flush(self) -> bool:
-        """Write nothing."""
         return False
 
     def finish(self, reason: str) -> None:
-        """Do nothing."""
+        pass
 
 
 def desks(fast: bool = True) -> list[Desk]:

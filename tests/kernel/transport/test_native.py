@@ -331,27 +331,22 @@ class Wire:
         self.reading = True
 
     def write(self, data: bytes) -> None:
-        """Take bytes."""
         self.written += data
 
     def writelines(self, pieces: list[bytes]) -> None:
-        """Take bytes."""
         self.written += b"".join(pieces)
 
     def pause_reading(self) -> None:
-        """Note it."""
         self.reading = False
 
     def resume_reading(self) -> None:
-        """Note it."""
         self.reading = True
 
     def get_write_buffer_size(self) -> int:
-        """Say that nothing waits."""
         return 0
 
     def ignore(self, *arguments: Any, **options: Any) -> None:
-        """Do nothing."""
+        pass
 
     set_write_buffer_limits = get_extra_info = close = abort = ignore
 

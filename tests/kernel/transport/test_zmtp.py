@@ -187,29 +187,6 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@given(
-    st.lists(pieces, max_size=8).map(b"".join),
-    st.lists(st.integers(0, 5000), max_size=12),
-    st.sampled_from([b"", GREETING, SHAKEN]),
-    st.booleans(),
-)
-def test_any_bytes_in_any_split(data: bytes, cuts: list[int], before: bytes, joined: bool) -> None:
-    """Whatever comes: no exception, the same events and the same answer for every split, and little memory."""
-    whole, split_up = Connection(listening=True), Connection(listening=True)
-    for connection in (whole, split_up):
-        events(connection, before)
-        if joined:
-            connection.join()
-    expected = events(whole, data)
-    found = [event for piece in cut(data, cuts) for event in events(split_up, piece)]
-
-    assert plain(expected) == plain(found)
-    assert whole.outgoing == split_up.outgoing
-    assert whole.state is split_up.state
-    kept = sum(map(len, split_up._frame)) + len(split_up._held) + len(split_up._tail or b"")
-    assert kept <= len(data) + len(before)
-
-
 @given(st.lists(pieces, max_size=8).map(b"".join), st.sampled_from([b"", GREETING]))
 def test_only_one_error_comes_out(data: bytes, before: bytes) -> None:
     """The side that decides nothing gets messages or a RemoteProtocolError, and nothing else, from any bytes."""

@@ -78,7 +78,7 @@ class ForgetsWhatIsMadeAnew(Learns):
         return {"gain": last}
 
     def restore_checkpoint_state(self, state: Any) -> None:
-        """Take nothing."""
+        pass
 
 
 class Wanders(Brain):

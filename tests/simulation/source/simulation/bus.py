@@ -199,7 +199,6 @@ class Simulation:
 
     # -- for the keeper -----------------------------------------------------------------------------------------------
     def start(self, place: Place, incarnation: int, token: str) -> Process:
-        """Start the process of a place."""
         number = place.worker if place.role is not Role.BRAIN else 0
         node = number % len(self.nodes) if self.nodes and number is not None else None
         variables = {
@@ -236,7 +235,6 @@ class Simulation:
         return host
 
     def bid_leave(self, participant: Participant, name: str) -> None:
-        """Ask a peer to leave."""
         participant._send([name.encode(), encode_head(Head(Verb.BYE, 1)), b""])
 
     def wake_supervisor(self) -> None:
@@ -494,7 +492,6 @@ class Simulation:
         self.counts["transaction disturbed"] += self.disk.hits
 
     def _waits(self) -> list[str]:
-        """Return who waits for what."""
         broker = self.bus.exchange.broker
         lines = [f"schedule seed {self.schedule.seed}"]
         for name, link in broker.joined.items():

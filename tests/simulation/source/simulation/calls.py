@@ -68,7 +68,6 @@ class Calls:
         self._aside: dict[Any, FrameType] = {}  # the frame with which a process has left what counts
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        """Take note of an event."""
         who = getcurrent()
         role = self._names.get(who)
         if role is None or (event != "call" and event != "return"):

@@ -56,7 +56,6 @@ class ChainEnvironment(Environment):
         )
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Mix in the setpoints."""
         self.steps += 1
         self.link = mix(self.link, *(int(actuator.value) for actuator in actuators), self._draw())
         return EnvironmentState(
@@ -88,13 +87,11 @@ class ChainMuscle(Muscle):
         self.link = 0
 
     def update(self, update: Any) -> None:
-        """Mix in what the brain sent."""
         self.link = mix(self.link, int(update))
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> tuple[list[ActuatorInformation], int]:
-        """Decide."""
         self.link = mix(self.link, *(int(sensor.value) for sensor in sensors), int(self.rng.integers(MODULUS)))
         for actuator in actuators_available:
             actuator.value = self.link
@@ -109,20 +106,16 @@ class ChainBrain(Brain):
         self.link = 0
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> int:
-        """Mix in the newest row, and whose it is."""
         row = () if data_from_muscle is None else (int(data_from_muscle), len(self.memory))
         self.link = mix(self.link, int(muscle_id.rpartition("/")[2]), *row, int(self.rng.integers(MODULUS)))
         return self.link + 1  # never nothing
 
     def evaluate(self, evaluation: Any) -> dict[str, float]:
-        """Give a metric in which all returns are."""
         self.link = mix(self.link, *(int(row.objective_sum or 0) for row in evaluation.episodes))
         return {"link": float(self.link)}
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the number."""
         return {"link": np.array(self.link, dtype=np.int64)}
 
     def load_arrays(self, arrays: Any) -> None:
-        """Go on from it."""
         self.link = int(arrays["link"])

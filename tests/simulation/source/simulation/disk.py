@@ -57,7 +57,6 @@ class _Connection:
         return getattr(self._real, name)
 
     def cursor(self) -> Any:
-        """Return a cursor."""
         return _Cursor(self._real.cursor(), self._disk, self._process)
 
 

@@ -45,7 +45,6 @@ class Fault:
     span_s: float
 
     def __call__(self, simulation: Simulation) -> None:
-        """Let it happen."""
         KINDS[self.kind](self, simulation)
 
     def __str__(self) -> str:

@@ -46,13 +46,11 @@ class World(_Faulty, Environment):
     """Count to 4; sensor and reward are the count."""
 
     def start_environment(self) -> Any:
-        """Begin at 0."""
         self.count = 0
         self.step("start_environment")
         return [SensorInformation(0, HUNDRED, "s")], [ActuatorInformation(7, HUNDRED, "a")]
 
     def update(self, actuators: Any) -> Any:
-        """Count; show what was set."""
         self.step("update")
         self.count += 1
         rewards = [RewardInformation(self.count, HUNDRED, "r")]
@@ -63,7 +61,6 @@ class Rewards(_Faulty, Reward):
     """Reward ten times the count, under an id of its own and that of the environment."""
 
     def __call__(self, state: EnvironmentState) -> Any:
-        """Return both."""
         self.step("reward")
         value = state.rewards[0].value
         return [RewardInformation(10 * value, HUNDRED, "r"), RewardInformation(1.0, Box(0, 1, ()), "x")]
@@ -83,25 +80,20 @@ class Acts(_Faulty, Muscle):
     """Set the number of the decision, from 10."""
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Set it, and send it along."""
         number = self.step("propose")
         actuators_available[0].value = 10 + number
         return actuators_available, number
 
     def update(self, update: Any) -> None:
-        """Count updates."""
         self.step("update")
 
     def setup(self) -> None:
-        """Be ready."""
         self.step("setup")
 
     def prepare_model(self) -> None:
-        """Be ready for a test."""
         self.step("prepare_model")
 
     def reset(self) -> None:
-        """Be ready for an episode."""
         self.step("reset")
 
 
@@ -111,7 +103,6 @@ class ActsOnArrays(Acts):
     batched = True
 
     def propose_batch(self, batch: Any) -> Any:
-        """Set it, and send it along."""
         number = self.step("propose")
         return np.array([[10 + number]]), [number]
 
@@ -120,19 +111,15 @@ class Thinks(_Faulty, Brain):
     """Update with the number of the row."""
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Return it."""
         return None if data_from_muscle is None else [self.step("thinking")]
 
     def evaluate(self, evaluation: Any) -> Any:
-        """Return a metric."""
         return {"mine": float(self.step("evaluate"))}
 
     def setup(self) -> None:
-        """Be ready."""
         self.step("setup")
 
     def store(self) -> None:
-        """Store nothing."""
         self.step("store")
 
 
@@ -142,7 +129,6 @@ class Learns(Thinks):
     batched = True
 
     def learn(self, batch: Any) -> Any:
-        """Return the number of the call."""
         return [self.step("learn")]
 
 
@@ -150,7 +136,6 @@ class Judges(_Faulty, Objective):
     """Return the sum of the rewards."""
 
     def internal_reward(self, memory: Any, **kwargs: Any) -> Any:
-        """Return it."""
         self.step("internal_reward")
         return memory.tail(1).rewards.sum(axis=None)
 
@@ -159,27 +144,22 @@ class Sieve(_Faulty, Filter):
     """Change nothing."""
 
     def muscle_pre_process(self, sensors: Any, actuators: Any) -> Any:
-        """Hand on."""
         self.step("muscle_pre_process")
         return sensors, actuators
 
     def muscle_post_process(self, setpoints: Any, data: Any) -> Any:
-        """Hand on."""
         self.step("muscle_post_process")
         return setpoints, data
 
     def brain_pre_process(self, muscle_id: str, data: Any) -> Any:
-        """Hand on."""
         self.step("brain_pre_process")
         return data
 
     def brain_post_process(self, update: Any) -> Any:
-        """Hand on."""
         self.step("brain_post_process")
         return update
 
     def publish(self) -> Any:
-        """Publish a number."""
         return {"n": np.array(self.step("publish"))}
 
 
@@ -191,6 +171,5 @@ class Ends(_Faulty, VanillaCondition):
         VanillaCondition.__init__(self)
 
     def phase(self, view: Any) -> Any:
-        """Ask in the governor."""
         self.step("phase")
         return super().phase(view)

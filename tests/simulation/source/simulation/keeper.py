@@ -272,7 +272,6 @@ class Keeper:
             simulation.later(5.0, lambda: keeper.insist(signal))
 
     def stop(self, now: bool = False) -> None:
-        """Interrupt the run."""
         self._order("governor.stop", RunRequest(self.run, now, "operator"))
 
     def _order(self, call: str, message: Any) -> None:

@@ -38,7 +38,6 @@ class Arrivals(MemorySink):
         self._wire.arrived()
 
     def finish(self, reason: str) -> None:
-        """End the link."""
         super().finish(reason)
         self._wire.arrived()
 
@@ -95,12 +94,10 @@ class Wire:
         return None
 
     def close(self, linger_s: float = 0.5) -> None:
-        """End the connection behind what is on the wire."""
         self._put(None)
 
     # -- for the schedule ---------------------------------------------------------------------------------------------
     def act(self) -> None:
-        """Deliver the first message."""
         if not self._waiting:
             return  # it was cut
         if self._asleep_s() > self._schedule.now_s:

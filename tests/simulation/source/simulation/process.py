@@ -115,7 +115,6 @@ class Process:
             wire.look_aside()
 
     def thaw(self) -> None:
-        """Let it run again."""
         self.frozen = self.hung = False
         if self._due:
             self._due = False

@@ -28,23 +28,19 @@ class _Lane(MemorySink):
         self._waiting: deque[Sequence[bytes] | None] = deque()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Put one message on it; None is its end."""
         self._put(frames)
 
     def finish(self, reason: str) -> None:
-        """End it behind what is on it."""
         if not self.ended:
             self.ended = reason
             self._put(None)
 
     def drop(self) -> None:
-        """Lose what is on it."""
         self._waiting.clear()
         self.ended = self.ended or "it was lost"
         self._simulation.schedule.forget(self)
 
     def act(self) -> None:
-        """Deliver the first message."""
         if self._waiting:
             frames = self._waiting.popleft()
             self._deliver(frames)
@@ -113,7 +109,6 @@ class Node(MemoryBus):
         self.exchange.tick()
 
     def lose_broker(self) -> None:
-        """Lose all uplinks."""
         uplinks, self._uplinks = self._uplinks, []
         for uplink in uplinks:
             uplink.lose()

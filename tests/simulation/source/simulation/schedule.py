@@ -24,7 +24,7 @@ class Runnable(Protocol):
     wake_s: float
 
     def act(self) -> None:
-        """Let it happen."""
+        pass
 
 
 class Schedule:
@@ -46,7 +46,6 @@ class Schedule:
         self._due_s = float("inf")  # no sleeper wakes earlier
 
     def clock(self) -> float:
-        """Return virtual monotonic seconds."""
         return self.now_s
 
     def ready(self, one: Runnable) -> None:

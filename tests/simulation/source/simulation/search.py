@@ -18,7 +18,7 @@ ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
 _UNSAID = ("policy_version", "completed")
 
 
-def searched(many: int, drawn: Mapping[str, Any], few: int = 2, case: Mapping[str, Any] | None = None) -> Any:
+def searched(many: int, drawn: Mapping[str, Any], few: int = 1, case: Mapping[str, Any] | None = None) -> Any:
     """Make a test of a property that takes `results` and drawn values.
 
     Every run of the tests tries the `case`, or else `few` drawn ones, and the long part `many`. What fails is not

@@ -26,7 +26,6 @@ class JournalStorage(MemoryJournalFile):
         self._process = process
 
     def cut(self, size: int) -> None:
-        """Forget what is behind `size`."""
         self.torn += size < len(self.data)
         super().cut(size)
 
@@ -40,7 +39,6 @@ class JournalStorage(MemoryJournalFile):
         self._process.step()
 
     def replace(self, *pieces: bytes | memoryview) -> None:
-        """Begin anew."""
         self._process.step()
         super().replace(*pieces)
         self._process.step()
@@ -58,7 +56,6 @@ class SimulatedJournal(Journal):
         super().__init__(storage)
 
     def take(self) -> Record:
-        """Take the next record."""
         self.process.step()
         found = super().take()
         self.played += 1

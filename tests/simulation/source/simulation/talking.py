@@ -58,7 +58,6 @@ class Plain(Environment):
         return self.readings(), [ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "open")]
 
     def readings(self) -> list[SensorInformation]:
-        """Return the rate as what is read."""
         return [SensorInformation(self.topics["parameters"].get("rate"), LEVEL, "level")]
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
@@ -97,13 +96,11 @@ class Telling(Muscle):
     version = 0
 
     def update(self, update: Any) -> None:
-        """Take an update of the brain `log`."""
         self.version = int(update["version"])
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> list[ActuatorInformation]:
-        """Tell it."""
         for actuator in actuators_available:
             actuator.value = self.version
         return actuators_available

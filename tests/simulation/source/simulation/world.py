@@ -146,7 +146,6 @@ class Expected:
     objectives: dict[tuple[int, int, str], list[Any]] = field(default_factory=dict)  # worker, number, agent
 
     def add(self, phase: PhaseWorld, worker: int, number: int, ending: tuple[int, bool, str]) -> None:
-        """Take in an episode."""
         steps, terminated, reason = ending
         self.episodes.append((worker, number, steps, terminated, reason))
         for environment in phase.environments:

@@ -45,7 +45,6 @@ class Attachers:
             thread.join()
 
     def pids(self) -> list[int]:
-        """Return the processes that live."""
         return [process.pid for process in list(self._processes.values()) if process.poll() is None]
 
     def _keep(self, number: int) -> None:

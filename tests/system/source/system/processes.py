@@ -27,7 +27,6 @@ class Seen:
     since: int
 
     def kill(self) -> None:
-        """Kill it."""
         os.kill(self.pid, signal.SIGKILL)
 
 

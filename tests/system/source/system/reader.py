@@ -91,7 +91,6 @@ class Reader:
         assert "taken\n" == taken
 
     def close(self) -> None:
-        """End the process."""
         self._process.communicate()
 
 

@@ -90,17 +90,14 @@ class Pole(CartPole):
     """Tell of each call; the reward is drawn by generators that go on from episode to episode."""
 
     def start_environment(self) -> Any:
-        """Begin the first episode."""
         come_by("environment.start")
         return super().start_environment()
 
     def reset(self, request: Any) -> Any:
-        """Begin a later one."""
         come_by("environment.reset")
         return super().reset(request)
 
     def update(self, actuators: Any) -> Any:
-        """Make a step."""
         come_by("environment.update")
         state = super().update(actuators)
         value = (self.rng.random() + random.random()) / 2.0
@@ -112,12 +109,10 @@ class Actor(SarsaMuscle):
     """Tell of each call."""
 
     def update(self, update: Any) -> None:
-        """Take a policy."""
         come_by("muscle.update")
         super().update(update)
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        """Decide."""
         come_by("muscle.act")
         return super().propose_actions(sensors, actuators_available)
 
@@ -126,22 +121,18 @@ class Learner(SarsaBrain):
     """Tell of each call."""
 
     def setup(self) -> None:
-        """Prepare."""
         come_by("brain.setup")
         super().setup()
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Learn."""
         come_by("brain.think")
         return super().thinking(muscle_id, data_from_muscle)
 
     def evaluate(self, evaluation: Any) -> Any:
-        """Report the mean of a fixed metric."""
         come_by("brain.evaluate")
         return {"score": float(self.decisions)}
 
     def arrays(self) -> Mapping[str, Any]:
-        """Return what is stored."""
         come_by("brain.store")
         return super().arrays()
 
@@ -150,7 +141,6 @@ class Stepping(Vanilla):
     """Tell of the moment between act and update."""
 
     async def advance(self) -> None:
-        """Make a step."""
         setpoints = await self.act(self.agents)
         come_by("controller.between")
         await self.update(setpoints, self.agents)
@@ -160,11 +150,9 @@ class Ending(VanillaCondition):
     """Tell of each question."""
 
     def episode(self, view: EpisodeView) -> Signal:
-        """Ask in a controller."""
         come_by("controller.step")
         return super().episode(view)
 
     def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
-        """Ask in the governor."""
         come_by("governor.boundary")
         return super().phase(view)
