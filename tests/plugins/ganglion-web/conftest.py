@@ -90,3 +90,13 @@ def page(folder: Path) -> Iterator[Page]:
     found = Page(folder, "--port", "0")
     yield found
     found.close()
+
+
+@pytest.fixture
+def live(page: Page) -> Iterator[Command]:
+    """Return a live run of short episodes in the folder of the page."""
+    (page.folder / "live.yml").write_text(Path(__file__).with_name("live.yml").read_text())
+    command = Command(page.folder, "run", "live.yml", span_s=170.0)
+    yield command
+    command.process.kill()
+    command.process.wait()

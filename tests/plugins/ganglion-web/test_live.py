@@ -54,16 +54,6 @@ def stream(page: Any) -> Iterator[Stream]:
     found.close()
 
 
-@pytest.fixture
-def live(page: Any) -> Iterator[Command]:
-    """Return a live run in the folder of the page."""
-    (page.folder / "live.yml").write_text(DOCUMENT)
-    command = Command(page.folder, "run", "live.yml", span_s=170.0)
-    yield command
-    command.process.kill()
-    command.process.wait()
-
-
 def test_a_live_run_is_seen_and_commanded(page: Any, stream: Stream, live: Command) -> None:
     """It shows its processes and messages, stands when it is paused, makes one step, and is stopped."""
     run = live.until("run.started")["run"]
