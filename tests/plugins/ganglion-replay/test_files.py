@@ -287,12 +287,11 @@ def cast(name: str, kind: Any) -> Spoil:
     return in_table(lambda t: t.set_column(t.column_names.index(name), name, t[name].cast(kind)))
 
 
-def cell(name: str, row: int, value: Any) -> Spoil:
-    """Return what puts another value into a row of a column."""
+def cell(name: str, row: int | None, value: Any) -> Spoil:
+    """Return what puts another value into a row of a column, or into all of them."""
 
     def change(table: Any) -> Any:
-        values = table[name].to_pylist()
-        values[row] = value
+        values = [value if row in (None, i) else old for i, old in enumerate(table[name].to_pylist())]
         return table.set_column(table.column_names.index(name), name, pa.array(values).cast(table[name].type))
 
     return in_table(change)
@@ -344,7 +343,7 @@ SPOILT: dict[str, list[tuple[Spoil, str]]] = {
         (cast("sensors.w.speed", pa.list_(pa.float32())), r"`sensors.w.speed`: expected fixed_size_list.*found list"),
         (cell("step", 6, 7), r"row 4, phase 1, .*episode 0: expected step 2 in row 6"),
         (cell("episode", 6, 7), r"row 4: episode: expected one value in all rows"),
-        (cell("run", 0, "other"), r"row 0: run: expected 'old-1', found 'other'"),
+        (cell("run", None, "other"), r"row 0: run: expected 'old-1', found 'other'"),
         (cell("sensors.w.speed", 5, [0.0, np.nan]), r"row 4.*, tick 1: w.speed\[1\]: expected a number, found nan"),
         (cell("rewards.w.r", 5, np.nan), r"row 4.*, tick 1: rewards.w.r: expected a number"),
         (cell("setpoints.w.push", 5, None), r"row 4.*setpoints.w.push: expected a value"),
