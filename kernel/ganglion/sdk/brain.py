@@ -144,10 +144,7 @@ class Brain(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`, `load` if there is a model, `pretrain` if the document has `replay` for
     it; `initial_update` for each muscle that joins before there is an update; `thinking` per completed decision;
-    `store` at the end of the phase. Every method may be a plain function or `async def`.
-
-    Attributes:
-        name: The agent's name.
+    `store` at the end of the phase. Every method may be a plain function or `async def`. `name` is the agent's.
     """
 
     batched: ClassVar[bool] = False  # whether `learn` is called instead of `thinking`

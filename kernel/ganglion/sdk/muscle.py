@@ -65,11 +65,8 @@ class Muscle(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`; in training `update` with the newest update of the brain, in test and
     evaluation `prepare_model`; then `propose_actions` per decision; `reset` before every episode but the first;
-    `teardown`. Every method may be a plain function or `async def`.
-
-    Attributes:
-        uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
-        topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
+    `teardown`. Every method may be a plain function or `async def`. `uid` is the agent's `name` and the worker,
+    `scout/0`. `topics` hold what it sends and gets beside the steps; objects of one agent's bodies share them.
     """
 
     # Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object for all

@@ -304,21 +304,6 @@ def _judged(annotation: Any) -> tuple[frozenset[type] | None, Check, bool]:
     return (found or frozenset()) | {types.NoneType}, check, nests
 
 
-def type_text(annotation: Any) -> str:
-    """Return a field's type in the words of the protocol's document: `list of int`, `text or nil`."""
-    words = {int: "int", float: "float", str: "text", bytes: "bytes", bool: "bool", Any: "any"}
-    if annotation in words:
-        return words[annotation]
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is list:
-        return f"list of {type_text(arguments[0])}"
-    if origin is dict:
-        return f"map of {type_text(arguments[1])}"
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join("nil" if a is types.NoneType else type_text(a) for a in arguments)
-    return f"map {annotation.__name__}"
-
-
 class Codec(typing.Generic[M]):
     """Encode and decode the messages of one class, by its declaration.
 
