@@ -22,14 +22,11 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Expect:
-    """Say `expected <words>` of what a type refuses.
-
-    `test`, if given, takes the place of the type, and `schema` describes it to others.
-    """
+    """Say `expected <words>` of what a type refuses."""
 
     words: str
-    test: Callable[[Any], bool] | None = None
-    schema: dict[str, Any] = field(default_factory=dict)
+    test: Callable[[Any], bool] | None = None  # takes the place of the type
+    schema: dict[str, Any] = field(default_factory=dict)  # describes the type to others
 
     def check(self, value: Any) -> Any:
         """Return the value, or refuse it."""
@@ -109,16 +106,12 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """A map of a document, with declared keys alone.
-
-    `spellings` are other names of its keys; `kinds` are those of the plugins that are named at its keys. `short`: text
-    stands for `{name: text}`.
-    """
+    """A map of a document, with declared keys alone."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
-    spellings: ClassVar[dict[str, str]] = {}
-    kinds: ClassVar[dict[str, str]] = {}
-    short: ClassVar[bool] = False
+    spellings: ClassVar[dict[str, str]] = {}  # other names of its keys
+    kinds: ClassVar[dict[str, str]] = {}  # key -> kind of the plugin that is named there
+    short: ClassVar[bool] = False  # whether text stands for `{name: text}`
 
 
 _PARAMS = {"parameters": "params"}

@@ -35,15 +35,12 @@ class Plugins(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold a document that has been read, as it is written: its marked tree, a map, and what is wrong with its YAML.
+    """Hold a document that has been read, as it is written."""
 
-    `name` stands in faults, paths in the document begin at `folder`.
-    """
-
-    root: Node
-    faults: list[Fault]
-    name: str
-    folder: str
+    root: Node  # its marked tree, a map
+    faults: list[Fault]  # what is wrong with its YAML
+    name: str  # stands in faults
+    folder: str  # where paths in the document begin
     text: str
 
 

@@ -156,16 +156,12 @@ AS_IT_IS = "as it is"
 
 @dataclass(slots=True)
 class Translation:
-    """Hold a document in our names, and what is to be said about it.
-
-    `notes` has a line for each change; `customs` are the tables of other projects whose names the document uses;
-    `versions` are values of `version` about which there is nothing to say.
-    """
+    """Hold a document in our names, and what is to be said about it."""
 
     root: Node
     faults: list[Fault] = field(default_factory=list)
-    notes: list[Fault] = field(default_factory=list)
-    customs: list[Mapping[str, Any]] = field(default_factory=list)
+    notes: list[Fault] = field(default_factory=list)  # one for each change
+    customs: list[Mapping[str, Any]] = field(default_factory=list)  # tables of other projects whose names are used
 
     @property
     def versions(self) -> frozenset[str]:

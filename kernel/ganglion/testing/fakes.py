@@ -24,7 +24,7 @@ class FakeEnvironment(Environment):
     """Show the readings of a script, reward the last setpoint, and write down all setpoints.
 
     One sensor `level`, one actuator `push` (a box from -1 to 1, no-op 0), one reward `pushed`. `levels` are the
-    readings of an episode, which terminates with the last; `heard` are the setpoints of all updates, the no-op where none came.
+    readings of an episode, which terminates with the last; `heard` are the setpoints of all updates, else the no-op.
     """
 
     def __init__(self, levels: Sequence[float] = (0.0, 1.0, 2.0, 3.0)) -> None:

@@ -670,12 +670,10 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: the body of that row before is gone, as this message or one before told. `late` are
-    lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
-    over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
-    are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
-    `forced` is what an environment has put in the place of the decisions that are completed: they count as if that had
-    been set.
+    decide for the first time: the body of that row before is gone, by this message or one before. `late` are lists
+    [row, b, episode, decision, reward, credit] of what bodies earned after their ends, once their episode is over, or
+    their row is given away: for the brain, beside the last decision of each, which stays as it is. `forced` is what an
+    environment has put in the place of the decisions that are completed: they count as if that had been set.
     """
 
     readings: list[Any]
