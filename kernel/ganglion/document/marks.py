@@ -88,7 +88,7 @@ class Node:
         return self.value if isinstance(self.value, list) else []
 
     def get(self, key: str) -> Node | None:
-        """Return what stands at a key of a map, None where that is nothing, or null."""
+        """Return the node at a key of a map, None where there is none, or null."""
         node = self.map.get(key)
         return None if node is None or node.value is None else node
 
@@ -131,7 +131,7 @@ class Node:
         return Fault(severity, self.source.name, self.line + 1, self.column + 1, path, message, text, self.width)
 
     def found(self) -> str:
-        """Return what stands here in words, for the end of `expected ..., found ...`."""
+        """Return the value in words, for the end of `expected ..., found ...`."""
         value = self.value
         if isinstance(value, str):
             return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
@@ -338,7 +338,7 @@ class _Composer:
                 if key not in own and key not in merged:
                     merged[key], node.keys[key] = value, part.keys[key]
         node.value = {}
-        for key, value in own.items():  # document order: what is merged stands where `<<` stood
+        for key, value in own.items():  # document order: what is merged takes the place of `<<`
             node.value.update(merged if key == "<<" else {key: value})
 
 

@@ -45,7 +45,7 @@ class Expect:
 
 
 def is_name(value: Any) -> bool:
-    """Say whether a value may be a uid or a name: text without control characters, `/`, `[` and `]`."""
+    """Return whether a value may be a uid or a name: text without control characters, `/`, `[` and `]`."""
     if not isinstance(value, str) or not 0 < len(value.encode()) <= limits.UID_BYTES:
         return False
     return value.isprintable() and not set(value) & set("/[]")
@@ -228,7 +228,7 @@ EpisodeEnd = Annotated[
 
 
 def _is_setting(value: Any) -> bool:
-    """Say whether a value is one that can travel, or a map that says how it is drawn."""
+    """Return whether a value is one that can travel, or a map that says how it is drawn."""
     if type(value) is dict:
         return len(value) == 1 and _is_drawn(*next(iter(value.items())))
     parts = value if type(value) is list else [value]
@@ -582,7 +582,7 @@ def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
 
 
 def _in_bad_entry(root: Node, location: Location) -> bool:
-    """Say whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
+    """Return whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
     if location[:1] != ("schedule",) or len(location) < 3:
         return False
     return len(_node(root, location[:2]).map) != 1
@@ -611,7 +611,7 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
 
 
 def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location, Fault]:
-    """Return the fault of an unknown key; it is located at the key that was meant, if that can be told."""
+    """Return the fault of an unknown key; it is located at the key that was meant, if that can be known."""
     key = str(location[-1])
     parent = _node(root, location[:-1])
     model = _model(location[:-1], form)

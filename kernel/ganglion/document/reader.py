@@ -39,7 +39,7 @@ class Tree:
 
     root: Node  # its marked tree, a map
     faults: list[Fault]  # what is wrong with its YAML
-    name: str  # stands in faults
+    name: str  # as faults have it
     folder: str  # where paths in the document begin
     text: str
 
@@ -130,7 +130,7 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
 
 
 def _read(name: str, text: str | None, local: bool) -> str:
-    """Return the text of a document, which is given or stands in a file."""
+    """Return the text of a document, which is given or in a file."""
     bound = DOCUMENT_BYTES if local or text is None else DOCUMENT_BYTES_REMOTE
     line = column = 0
     try:
@@ -213,5 +213,5 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
 
 
 def _values(nodes: Sequence[Node], key: str) -> list[Node]:
-    """Return what stands at a key of these maps, but for null."""
+    """Return the nodes at a key of these maps, but for null."""
     return [node.map[key] for node in nodes if key in node.map and node.map[key].value is not None]

@@ -62,7 +62,7 @@ def _place(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node
     if isinstance(node.value, list):
         return _list(node, form, path, faults)
     if form.short and isinstance(node.value, str):
-        name = node.like(node.value, path=path)  # the text itself stands there, not a key `name` below it
+        name = node.like(node.value, path=path)  # the place is that of the text, not of a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
@@ -128,7 +128,7 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
 
 
 def walk(node: Node, path: str) -> Node:
-    """Give a node and what is below it their paths; a node that stands at several places keeps the first."""
+    """Give a node and what is below it their paths; a node at several places keeps the first."""
     if node.path:
         return node
     node.path = path

@@ -1,4 +1,4 @@
-"""Controller: who acts when, within one worker."""
+"""Controller: the order in which agents act, within one worker."""
 
 from __future__ import annotations
 

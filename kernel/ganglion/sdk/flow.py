@@ -79,7 +79,7 @@ class SimTime:
     simtime_timestamp: datetime | None = None  # simulated date and time; None where the environment has no calendar
 
     def falls_behind(self, earlier: SimTime) -> bool:
-        """Tell whether this time lies before `earlier` in a component that both have."""
+        """Return whether this time lies before `earlier` in a component that both have."""
         ticks, before = self.simtime_ticks, earlier.simtime_ticks
         if ticks is not None and before is not None and ticks < before:
             return True

@@ -80,7 +80,7 @@ class Launched(ABC):
         """Send a signal to the process and to all that it has started; one that has ended gets none."""
 
     def look(self) -> None:
-        """Tell at once if it has ended; a launcher that is told by others needs none."""
+        """Report an end at once; a launcher that gets ends reported does nothing."""
         return
 
     def usage(self) -> tuple[float, int]:

@@ -86,7 +86,7 @@ class Muscle(Part, Statistics, ABC):
     memory: Memory
     sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
     actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
-    static_world_models: Mapping[str, Any] = {}  # what the environments told about themselves, by uid
+    static_world_models: Mapping[str, Any] = {}  # static models of the environments by uid
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     @cached_property

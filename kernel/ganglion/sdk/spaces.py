@@ -117,7 +117,7 @@ class Space(ABC):
 
     @abstractmethod
     def contains(self, value: Any) -> bool:
-        """Tell whether `value` belongs to the space; bounds are inclusive.
+        """Return whether `value` belongs to the space; bounds are inclusive.
 
         Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
         for an integer do not. Never raises.
@@ -816,7 +816,7 @@ class Ragged(Space):
         return given[:, 1:].reshape(-1, *self.box.shape), given[:, 0].astype(np.int64)
 
     def vectors(self, padded: Any, lengths: Any) -> Array:
-        """Return what `padded` gives back: vectors (k, size) of the dtype; what stands behind a length is replaced."""
+        """Return what `padded` gives back: vectors (k, size) of the dtype; what is behind a length is replaced."""
         given = np.asarray(padded)
         found = np.empty((len(given), self.size), self.dtype)
         found[:, 0], found[:, 1:] = lengths, given.reshape(len(given), -1)
@@ -1158,7 +1158,7 @@ class _Reading:
         return len(self.text) - len(self.text.lstrip()) + offset + 1
 
     def fail(self, node: ast.expr, expected: str) -> NoReturn:
-        """Refuse what stands at a node."""
+        """Refuse what is at a node."""
         column = self.column(node.col_offset)
         found = self.text[column - 1 :][:20]
         raise SpaceError(f"space, column {column}: expected {expected}, found {found!r}")

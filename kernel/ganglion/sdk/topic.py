@@ -209,7 +209,7 @@ class Stats(Topic):
         return [[self.name, key, one.told, one.how] for key, one in self._gathered.items()]
 
     def restore(self, told: Sequence[Entry]) -> None:
-        """Have gathered what was `told`, and nothing else."""
+        """Replace what was gathered by `told`."""
         self._gathered = {}
         for _, key, value, how in told:
             self._gathered[key] = Gathered(how)

@@ -295,7 +295,7 @@ class StagedAgent:
 
     @property
     def can_be_replaced(self) -> bool:
-        """Say whether `replace_brain` loses nothing of the filters."""
+        """Return whether `replace_brain` loses nothing of the filters."""
         filters = self._brain_host._filters  # noqa: SLF001 - the stage is the host's other half
         return filters is None or filters.can_be_kept
 

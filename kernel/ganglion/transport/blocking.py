@@ -123,7 +123,7 @@ class BlockingLink:
         return None
 
     def pending(self) -> bool:
-        """Say whether `receive` would return a message that has been read already."""
+        """Return whether `receive` would return a message that has been read already."""
         return bool(self._messages)
 
     def fileno(self) -> int:

@@ -263,7 +263,7 @@ class Budget:
 
     @property
     def tight(self) -> bool:
-        """Say whether a connection waits for room."""
+        """Return whether a connection waits for room."""
         return bool(self._stopped)
 
     def account(self, sink: Sink, arrived: int, announced: int) -> None:

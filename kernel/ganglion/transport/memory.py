@@ -41,7 +41,7 @@ class MemoryLink:
         return None
 
     def pending(self) -> bool:
-        """Say whether `receive` would return a message."""
+        """Return whether `receive` would return a message."""
         return bool(self._sink.inbox)
 
     def fileno(self) -> int:

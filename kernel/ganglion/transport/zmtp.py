@@ -191,7 +191,7 @@ class Connection:
 
     @property
     def unfinished(self) -> bool:
-        """Say whether a frame or a message has begun and not ended, so that bytes belong to it."""
+        """Return whether a frame or a message has begun and not ended, so that bytes belong to it."""
         return self._left >= 0 or bool(self._frames or self._held)
 
     @property

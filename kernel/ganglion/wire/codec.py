@@ -51,7 +51,7 @@ def _check_sent(tree: Any, data: bytes) -> None:
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
-    """Return the map that a body holds; JSON is told from msgpack by its first byte `{`.
+    """Return the map that a body holds; JSON begins with the byte `{`.
 
     An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, or beyond
     BODY_BYTES, BODY_DEPTH, BODY_CONTAINERS or BODY_KEYS; what is refused for its size has not been in memory.
@@ -123,7 +123,7 @@ def check_claims(data: bytes) -> None:
         unpacker.skip()
 
 
-_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps whose length stands in two or four bytes
+_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps with a length of two or four bytes
 _CLAIMS_MAX = 4
 _SHORT_BYTES = 4096
 

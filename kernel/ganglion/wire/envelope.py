@@ -51,7 +51,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def packed(element: str | int) -> bytes:
-    """Return a serial, or the name of a call, as it stands in a head."""
+    """Return a serial, or the name of a call, in the form of a head."""
     return _pack(element)
 
 

@@ -92,7 +92,7 @@ class Failure(Message):
 
 
 class Lost(Message):
-    """Tell watchers, and callers that wait for its answer, that a peer is gone."""
+    """Tell watchers, and callers that wait for its answer, that a peer is lost."""
 
     peer: str
     incarnation: int
@@ -910,7 +910,7 @@ class BrainStored(Message):
     """List the files that were written."""
 
     files: list[dict[str, Any]]  # maps {tag, path, sha256, bytes, updates}
-    excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
+    excused: list[dict[str, Any]] | None = None  # as of Acted, of those that no answer to a muscle had
 
 
 class TableSetup(_InPhase):
@@ -953,7 +953,7 @@ class FlowSignal(Message):
     episode: int | None = None
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
     data: dict[str, Any] | None = None
-    number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
+    number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is ignored
 
 
 class RecordBatch(Message):
