@@ -263,7 +263,7 @@ class _Phase:
             self._wrong(phase, text)
 
     def _policies(self) -> None:
-        """Refuse policies that cannot be: keys of other sources, pools of agents that do not learn, turns without teams."""
+        """Refuse policies that cannot be: keys of other sources, pools without a learner, turns without teams."""
         plans = self.phase.plans
         turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
         first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
@@ -560,7 +560,7 @@ class _Phase:
             seen.add(item.value)
 
     def _within(self, text: str, whole: str) -> bool:
-        """Return whether `<whole>*` has an id too; one that may be of an environment with a longer uid has to be asked."""
+        """Return whether `<whole>*` certainly has an id, which is of no environment with a longer uid."""
         others = (f"{uid}." for uid in self.phase.environments if len(uid) >= len(whole))
         return text.startswith(whole) and text != f"{whole}*" and not text.startswith(tuple(others))
 

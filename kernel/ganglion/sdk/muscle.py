@@ -170,9 +170,7 @@ class Muscle(Part, Statistics, ABC):
 def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
     """Return the values in the order of `uids`, and the data, of what `propose_actions` returned.
 
-    Raises:
-        AuthorError: It is of another form, an actuator is unknown, comes twice, lacks, or has no value; the message
-            names it.
+    AuthorError: the form is another, or an actuator is unknown, comes twice, is missing, or has no value.
     """
     actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(actuators, list | tuple) or not all(isinstance(it, ActuatorInformation) for it in actuators):
@@ -198,9 +196,7 @@ def read_batch_proposal(
 ) -> tuple[list[list[Any]], list[Any]]:
     """Return per body the values in the order of `actuators`, and per body the data, of what `propose_batch` returned.
 
-    Raises:
-        AuthorError: It has another form or shape; the message names the actuator.
-        OutOfActionSpaceError: A space does not contain its value.
+    AuthorError: the form or shape is another; OutOfActionSpaceError: a space does not contain its value.
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
@@ -293,8 +289,7 @@ def objective_value(result: Any) -> float | None:
     >>> objective_value(np.array([3])), objective_value(None)
     (3.0, None)
 
-    Raises:
-        AuthorError: It is neither None nor one number, or it is NaN.
+    AuthorError: it is neither None nor one number, or it is NaN.
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result

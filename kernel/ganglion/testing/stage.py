@@ -383,9 +383,7 @@ def make_agent(
         allow: Packages that import paths may name.
         stage: `sensors`, `actuators`, `rewards`, and perhaps `mode`, `seed`, `models`, `load`, as of `StagedAgent`.
 
-    Raises:
-        UsageError: The definition has a key that no agent has.
-        PluginInvalid: A name means no plugin, or a class that does not fit.
+    UsageError: the definition has a key that no agent has; PluginInvalid: a name means no plugin, or the class misfits.
     """
     strange = [key for key in definition if key not in _KEYS]
     if strange:
