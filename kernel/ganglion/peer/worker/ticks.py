@@ -32,7 +32,7 @@ from ganglion.peer.step.layout import (
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, EndedEpisode, Timelines, closed_flags
 from ganglion.peer.worker.boundary import Boundaries, Ending, WorkerRounds
 from ganglion.peer.worker.play import Play, play_of
-from ganglion.peer.worker.recovery import Command, Recovery, Replayer
+from ganglion.peer.worker.recovery import Command, EpisodeRecovery, Replayer
 from ganglion.peer.worker.world import Actor, Phase, World
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
@@ -437,7 +437,7 @@ class Ticks(WorkerRounds):
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
         super().__init__(phase, verdict)
-        self._recovery = Recovery(self, host)
+        self._recovery = EpisodeRecovery(self, host)
         self._leg = 0
         setup = phase.setup
         self.table = table = _table(setup)
