@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
@@ -51,7 +51,12 @@ class StoreWriter(_Opened):
 
     An episode is shown to readers from the transaction on that seals it: completely, once, after its predecessor of
     the same worker. Rows of an open episode are never shown. Use as a context manager closes it.
+
+    Attributes:
+        working: To be called at least once a second while `heads` takes long, so that nobody gives the store up.
     """
+
+    working: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
     def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:
