@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import itertools
 import json
 import re
 import subprocess
@@ -143,6 +144,24 @@ def _described(name: str, thing: Any) -> Iterator[str]:
             "",
         )  # texts are annotations
     yield from _prose(inspect.getdoc(thing) or f"`{thing}`")
+    if inspect.isclass(thing) and (fields := _fields(thing)):
+        yield from ("**Fields**", "", *fields, "")
+
+
+def _fields(cls: type[Any]) -> list[str]:
+    """Return the fields of a class with their comments, which are behind a declaration or above it."""
+    lines = inspect.getsource(cls).splitlines()
+    (tree,) = ast.parse("\n".join(lines)).body
+    found = []
+    for node in tree.body if isinstance(tree, ast.ClassDef) else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            code, _, behind = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")
+            before = reversed(lines[: node.lineno - 1])
+            above = list(itertools.takewhile(lambda line: line.startswith("    # "), before))
+            said = behind or " ".join(line.strip("# ") for line in reversed(above))
+            if code and said:
+                found.append(f"- `{node.target.id}`: {_safe(said)}")
+    return found
 
 
 _SECTION = re.compile(r"(Args|Attributes|Params|Returns|Yields|Raises):")

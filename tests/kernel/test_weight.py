@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 KERNEL = Path(__file__).parents[2] / "kernel" / "ganglion"
 
 NEVER = {"gymnasium", "matplotlib", "pandas", "pyarrow", "ray", "sqlalchemy", "starlette", "torch"}
@@ -32,34 +34,28 @@ def _imported_by(*modules: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_the_package_itself_is_weightless() -> None:
-    """Importing `ganglion` imports no dependency and none of its own rooms' weight."""
-    dependencies = {"asyncio", "click", "msgpack", "numpy", "pydantic", "rich", "structlog", "uvloop", "yaml", "zmq"}
-
-    assert set() == (dependencies | NEVER) & _imported_by("ganglion")
-
-
-def test_help_costs_click_only() -> None:
-    """The module of the command line imports click, and leaves everything else to the command that needs it."""
-    heavy = {"asyncio", "msgpack", "numpy", "pydantic", "rich", "structlog", "uvloop", "yaml", "zmq"}
-
-    assert set() == (heavy | NEVER) & _imported_by("ganglion.cli.main")
-
-
-def test_rooms_need_no_arrays() -> None:
-    """The processes that carry, start and print do not import numpy, and no room imports what belongs to plugins."""
-    rooms = ["broker", "cli", "document", "log", "registry", "supervisor", "transport", "wire"]
-
-    assert set() == ({"numpy"} | NEVER) & _imported_by(*(name for room in rooms for name in _room(room)))
+ALL = {"asyncio", "click", "msgpack", "numpy", "pydantic", "rich", "structlog", "uvloop", "yaml", "zmq"}
+CARRYING = ["broker", "cli", "document", "log", "registry", "supervisor", "transport", "wire"]
+WEIGHT = {  # what is imported -> what that must not bring along
+    "the package itself": (["ganglion"], ALL | NEVER),
+    "the help of every command": (["ganglion.cli.main"], (ALL - {"click"}) | NEVER),
+    "what is meant for commands of plugins": (["ganglion.cli.extension"], {"numpy", "rich", "sqlalchemy", "structlog"}),
+    "the process of a broker": (
+        ["ganglion.transport.server"],
+        ALL - {"asyncio", "msgpack", "structlog", "uvloop"} | NEVER,
+    ),
+    "what carries, starts and prints": ([name for room in CARRYING for name in _room(room)], {"numpy"} | NEVER),
+    "what checks a document": (_room("document"), {"structlog", "uvloop", "zmq"}),
+    "participants": (
+        [n for room in ("peer", "run", "sdk", "testing") for n in _room(room)],
+        {"pydantic", "yaml"} | NEVER,
+    ),
+}
 
 
-def test_documents_need_neither_sockets_nor_logs() -> None:
-    """A document is checked without pyzmq, uvloop and structlog, so that `check` is quick."""
-    assert set() == {"structlog", "uvloop", "zmq"} & _imported_by(*_room("document"))
+@pytest.mark.parametrize("what", WEIGHT)
+def test_nobody_imports_what_others_need(what: str) -> None:
+    """Who carries, starts, prints or checks brings no arrays, sockets or log; nobody brings what belongs to plugins."""
+    modules, heavy = WEIGHT[what]
 
-
-def test_rooms_are_free_of_plugins_weight() -> None:
-    """No room of the kernel imports what belongs to plugins, and no participant what reads documents."""
-    rooms = ["peer", "run", "sdk", "testing"]
-
-    assert set() == ({"pydantic", "yaml"} | NEVER) & _imported_by(*(name for room in rooms for name in _room(room)))
+    assert set() == heavy & _imported_by(*modules)

@@ -150,39 +150,6 @@ def test_large_weights_come_as_a_blob(request: pytest.FixtureRequest) -> None:
     assert [[total + 0.25]] == answer.fields["setpoints"]
 
 
-UPDATES = [
-    ({"weights": _array(3, 1, data=bytes(24)), "bias": [0.0]}, "weights: expected float64 of the shape"),
-    ({"weights": _array(1, 3, blob=3), "bias": [0.0]}, "weights: expected float64 of the shape"),
-    ({"weights": {**_array(1, 3, data=bytes(24)), "dtype": "<f4"}, "bias": [0.0]}, "weights: expected float64"),
-    ({"weights": [[0.0, 0.0, 0.0]], "bias": [0.0, 1.0]}, "bias: expected float64 of the shape"),
-    ({"weights": [["a", 0.0, 0.0]], "bias": [0.0]}, "weights: expected float64 of the shape"),
-    ({"bias": [0.0]}, "weights: expected float64 of the shape"),
-]
-SET_UPS: list[tuple[dict[str, Any], str]] = [
-    ({"objective": {"name": "aggregate_rewards", "params": {"factor": 2.0}}}, "this program adds up its rewards"),
-    ({"filters": [{"name": "x", "params": {}}]}, "filters: this program has none"),
-    ({"brain": None, "models": "/tmp/m"}, "models: this program reads no stored model"),
-    ({"plugin": {"name": "", "params": {"weights": [1.0]}}}, "weights: expected float64 of the shape"),
-]
-
-
-def test_what_the_program_cannot_do_is_refused(request: pytest.FixtureRequest) -> None:
-    """Weights of a wrong shape, objectives, filters and models are refused with a sentence, and disturb nothing."""
-    program = program_of("c-muscle", request.config)
-    with Bench(ProgramDriver(program.argv, program.variables), Order(role="muscle")) as bench:
-        body = Body(bench, bench.session())
-        assert "not_set_up" == body.ask({"readings": [body.readings()]}).fields["kind"]
-        ours = body.session.calls
-        for update, text in UPDATES:
-            body.session.calls = lambda call, fields, update=update: _thought(update)
-            assert text in body.try_setup().text
-        body.session.calls = ours
-        for more, text in SET_UPS:
-            assert text in body.try_setup(**more).text
-        body.setup()
-        body.setpoints(body.act())
-
-
 # == what is said when a program fails ================================================================================
 MUSCLE = dealer(
     "muscle",

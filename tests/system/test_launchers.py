@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from system.command import Command, ganglion
+from system.farm import counting
 from system.results import table
 
 PLAIN = '''
-import asyncio, os
+import asyncio, contextlib, os
 from ganglion.sdk import Launched, Launcher
 
 class Plain(Launcher):
@@ -45,22 +46,9 @@ class Started(Launched):
         self.process, self.pid = process, process.pid
 
     def signal(self, signum):
-        if self.process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
             self.process.send_signal(signum)
 '''
-DOCUMENT = """
-uid: farm
-seed: 5
-version: "0.1"
-run_config: {condition: vanilla}
-schedule:
-  - first:
-      environments: [environment: {uid: hut, name: counting}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
-      phase_config: {mode: train, worker: 2, episodes: 4}
-"""
-
-
 APART = """
 import signal
 from pathlib import Path
@@ -95,19 +83,6 @@ class Nodes(Plain):
         started.node = node
         return started
 """
-LEARNING = """
-uid: farm
-seed: 5
-version: "0.1"
-run_config: {condition: vanilla}
-schedule:
-  - train:
-      environments: [environment: {uid: hut, name: counting}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
-      phase_config: {mode: train, worker: 2, episodes: 16}
-  - test:
-      phase_config: {mode: test, worker: 2, episodes: 2}
-"""
 
 
 @pytest.fixture
@@ -141,7 +116,7 @@ def plain(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("launcher", ["plain", "nodes"])
 def test_a_launcher_of_a_plugin_gives_the_same_run(tmp_path: Path, plain: dict[str, str], launcher: str) -> None:
     """A run whose participants another launcher starts, behind relays or not, has the digest of a local one."""
-    (tmp_path / "farm.yml").write_text(DOCUMENT)
+    (tmp_path / "farm.yml").write_text(counting(4))
     words = [["run", "farm.yml"], ["run", "farm.yml", "--launcher", launcher]]
     done = [ganglion(tmp_path, *one, more=plain) for one in words]
     digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
@@ -168,7 +143,8 @@ def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", ["nobody", "a muscle", "a node"])
 def test_processes_that_see_no_results_give_the_same_run(tmp_path: Path, apart: dict[str, str], lost: str) -> None:
     """Models go over the bus; who is lost goes on from his journal on the node, or the phase begins again without."""
-    (tmp_path / "farm.yml").write_text(LEARNING)
+    tested = "  - test: {phase_config: {mode: test, worker: 2, episodes: 2}}\n"
+    (tmp_path / "farm.yml").write_text(counting(16) + tested)
     assert 0 == ganglion(tmp_path, "run", "farm.yml").returncode
     running = Command(tmp_path, "run", "farm.yml", "--launcher", "apart", more=apart, span_s=120.0)
     if lost != "nobody":
@@ -192,7 +168,7 @@ def test_processes_that_see_no_results_give_the_same_run(tmp_path: Path, apart: 
 @pytest.mark.long
 def test_a_relay_that_is_lost_is_the_loss_of_its_node(tmp_path: Path, plain: dict[str, str]) -> None:
     """What a worker's processes say to each other stays; a killed relay is their loss, and changes no result."""
-    (tmp_path / "farm.yml").write_text(DOCUMENT.replace("episodes: 4", "episodes: 60"))
+    (tmp_path / "farm.yml").write_text(counting(60))
     assert 0 == ganglion(tmp_path, "run", "farm.yml").returncode
     running = Command(tmp_path, "run", "farm.yml", "--launcher", "nodes", more=plain, span_s=120.0)
     for _ in range(40):

@@ -21,7 +21,7 @@ schedule:
       agents:
         - {name: One, brain: dummy, muscle: dummy, sensors: [e.0], actuators: [e.0]}
         - {name: Two, brain: dummy, muscle: dummy, sensors: [e.1], actuators: [e.1], models: kept}
-      simulation: {name: taking_turns, conditions: [environment]}
+      simulation: {name: taking_turns, conditions: [environment, {name: max_steps, params: {steps: 99}}]}
       phase_config: {mode: train, worker: 2, episodes: 1}
   - b: {environments: [{environment: {uid: e, params: {max_iter: 9}}}]}
   - c: {phase_config: {mode: test}}
@@ -47,6 +47,8 @@ def test_models_of_earlier_phases(tmp_path: Path) -> None:
     expected = {"a": (3, 2), "b": (5, 4), "c": (5, 4), "d": (3, 2), "e": (4, 5)}
 
     assert 0 == done.returncode, done.stderr
+    never = "document.yml:11:73: warning: condition can never fire: max_steps 99, this environment ends after "
+    assert [f"{never}9", f"{never}5"] == done.stderr.splitlines()  # once for each of the environments
     assert {**{(p, a): n for p, pair in expected.items() for a, n in zip(("One", "Two"), pair, strict=True)},
             ("g", "Two"): 5} == states  # fmt: skip
     assert 2 * len(states) == len(rows)

@@ -76,16 +76,6 @@ def test_who_is_killed_comes_back(strikes: list[Strike], undisturbed: Reference,
     assert [] == verdict.missed
 
 
-@pytest.mark.long
-def test_all_are_killed_and_the_run_is_resumed(undisturbed: Reference, place: Path) -> None:
-    """After SIGKILL of every process `resume` finishes the run, and no row differs."""
-    scene = Scene("everything", 2, [Strike(Moment("share", share=0.6), "everything", "supervisor")])
-    verdict = Round(scene, undisturbed, place / "all").play()
-
-    assert [] == verdict.defects
-    assert ([-9, 0], []) == (verdict.statuses, verdict.missed)
-
-
 def test_every_kind_of_process_is_found(place: Path) -> None:
     """Of a run all kinds of processes are found below its supervisor, and all bear its marker."""
     folder = place / "kinds"

@@ -117,3 +117,42 @@ def test_all_that_an_environment_starts_is_kept_and_given_back(tmp_path: Path) -
     own, given = _left(tmp_path, "kept")
     assert ([max(FREE)], {tuple(sorted(FREE))}) == (own, set(map(tuple, given)))
     assert len(given) == len(places) + 3  # a thread, a child and its child were started meanwhile
+
+
+PACED = """
+import os, time
+from ganglion_toys.pendulum import Pendulum
+
+class Paced(Pendulum):  # where one measures there is time to do so in few steps
+    def update(self, actuators):
+        time.sleep(0.0 if os.path.exists("hurry") else 0.005)
+        return super().update(actuators)
+"""
+STEPS = """
+uid: same
+seed: 3
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: rod, name: "paced:Paced"}]
+      agents: [{name: ada, brain: dummy, muscle: random, objective: dummy, sensors: ["rod.*"], actuators: ["rod.*"]}]
+      phase_config: {mode: train, worker: 2, episodes: 2}
+"""
+
+
+@pytest.mark.long
+def test_results_are_the_same_wherever_processes_run(tmp_path: Path) -> None:
+    """Results of a run that is free, measured, or kept on a list of processors are equal bit for bit."""
+    (tmp_path / "paced.py").write_text(PACED)
+    (tmp_path / "same.yml").write_text(STEPS)
+    told = []
+    for cpus in ("auto", "free", str(max(FREE))):
+        done = ganglion(tmp_path, "run", "--json", "--cpus", cpus, "same.yml")
+        assert (0, "") == (done.returncode, done.stderr)
+        told.append("phase.placed" in done.stdout)
+        (tmp_path / "hurry").touch()
+    verified = ganglion(tmp_path, "verify", "same-1", "same-2", "same-3", "--digest", "--json")
+
+    assert [True, False, False] == told
+    assert 1 == len({run["digest"] for run in json.loads(verified.stdout)["runs"]})

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +45,37 @@ schedule:
       environments: [environment: {uid: hut, name: counting}]
       agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
       phase_config: {mode: train, worker: 2, episodes: %d}
+"""
+PPO = """
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: hut, name: gymnasium, params: {id: CartPole-v1, max_episode_steps: 30}}]
+      agents:
+        - name: ada
+          brain: {name: ppo, params: {rollout: 128, minibatch: 64, epochs: 2}}
+          muscle: ppo
+          objective: aggregate_rewards
+          sensors: [hut.*]
+          actuators: [hut.*]
+      phase_config: {mode: train, worker: 4, episodes: 12}
+"""
+BODIES = """
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments:
+        - {environment: {uid: cart, name: cartpole}, budget: {steps: 1200}, episode_end: each, max_steps: 40}
+      agents: [{name: ada, brain: {name: log, params: {update_every: 3}}, muscle: random}]
+      bodies: {num: 16}
+      phase_config: {mode: train, worker: 2}
+      simulation: {name: aeb}
 """
 BROKEN = """
 from ganglion.sdk import Environment
@@ -132,6 +166,51 @@ def test_a_node_that_is_lost_changes_no_result(
     assert 1 == len(set(digests))
     kinds = {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
     assert ("lost" if shared == "true" else "rewound") in kinds
+
+
+@pytest.mark.parametrize("text", [PPO, BODIES], ids=["ppo", "bodies"])
+def test_what_learns_and_many_bodies_are_on_a_cluster_what_they_are_on_one_machine(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], text: str
+) -> None:
+    """PPO of four workers, and bodies with episodes of their own, give the digest of local runs, also after a loss."""
+    (tmp_path / "farm.yml").write_text(text)
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
+    variables, remove = cluster
+    done = [ganglion(tmp_path, "run", "farm.yml", *more, more=variables, span_s=300.0) for more in ([], RAY)]
+    running = Command(tmp_path, "run", "farm.yml", *RAY, more=variables, span_s=400.0)
+    running.until("episode.ended")
+    remove()
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2", "farm-3")]
+
+    assert ([0, 0], 0) == ([one.returncode for one in done], status), (done[1].stderr, errors)
+    assert 1 == len(set(digests))
+    assert "lost" in {row["kind"] for row in table(tmp_path, "incidents", "farm-3")}
+
+
+def test_drawn_kills_over_ray_change_no_result(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """Twenty processes, drawn one after another, relays too, are killed: the digest is that of one machine."""
+    often = "recovery: {restarts: {max: 20, within_s: 1, poison: 20}}\n"
+    (tmp_path / "farm.yml").write_text(DOCUMENT % 200 + often)
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
+    assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=400.0).returncode
+    running = Command(tmp_path, "run", "farm.yml", *RAY, more=cluster[0], span_s=900.0)
+    draw, killed = random.Random(7), 0
+    while killed < 20:
+        running.until("episode.ended")
+        rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout)
+        there = [row for row in rows if row["host"] and row["pid"] and row.get("joined", True)]
+        if there:
+            os.kill(draw.choice(there)["pid"], signal.SIGKILL)
+            killed += 1
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert 20 <= len([row for row in table(tmp_path, "incidents", "farm-2") if row["kind"] == "restarted"])
 
 
 def test_ten_runs_of_a_sweep_are_on_both_nodes_at_once(

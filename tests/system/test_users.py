@@ -146,6 +146,24 @@ def test_another_user_works_and_sees_only_what_is_his(folder: Path) -> None:
     assert (nobody, 0) == tuple((run / "brains" / "0" / name).stat().st_uid for name in ("ada", "bob"))
 
 
+@pytest.mark.long
+def test_another_user_learns_from_recordings(folder: Path) -> None:
+    """A brain of another user reads the episodes that are copied for it, and nobody else does."""
+    (folder / "spy.py").write_text(SPY)
+    again = "  - again:\n      agents: [{name: ada, replay: [{phase: train}]}, {name: bob, replay: [{}]}]\n"
+    again += "      phase_config: {mode: train, episodes: 1}\n"
+    (folder / "spy.yml").write_text(DOCUMENT.replace("RESULTS", str(folder / "results")) + again)
+    ended = ganglion(folder, "run", "spy.yml", "--json")
+    nobody = pwd.getpwnam("nobody").pw_uid
+
+    assert 0 == ended.returncode, ended.stdout + ended.stderr
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    learned = [event for event in events if event["event"] == "brain.pretrained"]
+    assert {("ada", 2), ("bob", 2)} == {(event["agent"], event["episodes"]) for event in learned}
+    places = [folder / "results" / "spy-1" / "replay" / "2" / name for name in ("ada", "bob")]
+    assert [(nobody, 0o700), (0, 0o700)] == [(p.stat().st_uid, p.stat().st_mode & 0o777) for p in places]
+
+
 @pytest.mark.parametrize(
     ("user", "said"),
     [

@@ -35,15 +35,12 @@ class Plugins(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold a document that has been read, as it is written: its marked tree, a map, and what is wrong with its YAML.
+    """Hold a document that has been read, as it is written."""
 
-    `name` stands in faults, paths in the document begin at `folder`.
-    """
-
-    root: Node
-    faults: list[Fault]
-    name: str
-    folder: str
+    root: Node  # its marked tree, a map
+    faults: list[Fault]  # what is wrong with its YAML
+    name: str  # as faults have it
+    folder: str  # where paths in the document begin
     text: str
 
 
@@ -59,21 +56,18 @@ def load_document(
     local: bool = True,
     notes: list[Fault] | None = None,
 ) -> tuple[Plan, list[Fault]]:
-    """Return the plan of a run document, and its warnings.
+    """Return the plan of a run document, and its warnings; DocumentError has every fault and warning in `faults`.
 
     Args:
         source: The file, `-` for standard input; beside `text` only the document's name.
-        plugins: What knows the installed plugins: the module `ganglion.registry`.
+        plugins: The installed plugins: the module `ganglion.registry`.
         text: The document, where it is no file.
         overrides: `PATH=VALUE` settings, put in before anything is checked.
-        seed: Takes the place of the document's `seed`.
-        sync: Takes the place of `sync` in every phase.
+        seed: Replaces the document's `seed`.
+        sync: Replaces `sync` in every phase.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.
         local: Whether a local user gave the document; one from the network names no import paths and no commands.
         notes: Gets a line for each name and key of another project that was read as ours; also of a faulty document.
-
-    Raises:
-        DocumentError: with every fault and warning in `faults`; nothing was started.
     """
     tree = read_tree(source, text, local)
     keys = tree.root.keys
@@ -136,7 +130,7 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
 
 
 def _read(name: str, text: str | None, local: bool) -> str:
-    """Return the text of a document, which is given or stands in a file."""
+    """Return the text of a document, which is given or in a file."""
     bound = DOCUMENT_BYTES if local or text is None else DOCUMENT_BYTES_REMOTE
     line = column = 0
     try:
@@ -219,5 +213,5 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
 
 
 def _values(nodes: Sequence[Node], key: str) -> list[Node]:
-    """Return what stands at a key of these maps, but for null."""
+    """Return the nodes at a key of these maps, but for null."""
     return [node.map[key] for node in nodes if key in node.map and node.map[key].value is not None]

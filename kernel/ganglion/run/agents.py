@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
+from ganglion.sdk.naming import nearest
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
@@ -297,9 +297,8 @@ class _Search:
             if not matches and uid in known:  # a local id may end like a wildcard
                 matches = {uid: known[uid]}
             if not matches and not any(uid.startswith(f"{other}.") for other in late):
-                near = difflib.get_close_matches(uid, known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                self.faults.append((at, f"{what}: {uid!r} was not declared by its environment{hint}"))
+                text = f"{what}: {uid!r} was not declared by its environment{nearest(uid, known)}"
+                self.faults.append((at, text))
             twice = [full for full in matches if full in found]
             if twice:
                 self.faults.append((at, f"{what}: {twice[0]!r} comes twice"))

@@ -26,19 +26,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Send data to some muscles only.
+    """Send data to some muscles only."""
 
-    Args:
-        data: What `Muscle.update` gets.
-        only: The uids of the muscles; None is all.
-    """
-
-    data: Any
-    only: Sequence[str] | None = None
+    data: Any  # what `Muscle.update` gets
+    only: Sequence[str] | None = None  # the uids of the muscles; None is all
 
 
 def carries_update(result: Any) -> bool:
-    """Tell whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
+    """Return whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
 
     An array always is one, also an array of one zero.
 
@@ -57,29 +52,17 @@ def carries_update(result: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """Sum up one finished episode for one agent.
+    """Sum up one finished episode for one agent."""
 
-    Args:
-        worker: Its worker.
-        episode: Its number in the worker, from 0.
-        steps: Its step boundaries.
-        objective_mean: Mean of the agent's objective per decision; None if no decision had one.
-        objective_sum: Sum of the agent's objective; None likewise.
-        terminated: Whether no future existed at its end.
-        truncated: Whether it was cut off.
-        environment: In a phase with bodies, the one whose episode it was; else empty.
-        body: `<agent>/<b>` where it was the episode of one body; else empty.
-    """
-
-    worker: int
-    episode: int
-    steps: int
-    objective_mean: float | None
-    objective_sum: float | None
-    terminated: bool
-    truncated: bool
-    environment: str = ""
-    body: str = ""
+    worker: int  # its worker
+    episode: int  # its number in the worker, from 0
+    steps: int  # its step boundaries
+    objective_mean: float | None  # mean of the agent's objective per decision; None if no decision had one
+    objective_sum: float | None  # sum of the agent's objective; None likewise
+    terminated: bool  # whether no future existed at its end
+    truncated: bool  # whether it was cut off
+    environment: str = ""  # in a phase with bodies, the one whose episode it was; else empty
+    body: str = ""  # `<agent>/<b>` where it was the episode of one body; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,57 +75,35 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """Give the metrics of an evaluation.
+    """Give the metrics of an evaluation."""
 
-    Args:
-        metrics: Name -> number; they overlay `objective`, `return` and `steps`.
-        checkpoint_id: Name of a model that the brain stored for this evaluation; None is none.
-        checkpoint_hash: Its SHA-256; None is none.
-    """
-
-    metrics: Mapping[str, float]
-    checkpoint_id: str | None = None
-    checkpoint_hash: str | None = None
+    metrics: Mapping[str, float]  # name -> number; they overlay `objective`, `return` and `steps`
+    checkpoint_id: str | None = None  # name of a model that the brain stored for this evaluation; None is none
+    checkpoint_hash: str | None = None  # its SHA-256; None is none
 
 
 @dataclass(slots=True)
 class Transitions:
-    """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body).
+    """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body)."""
 
-    Args:
-        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
-            numpy's `result_type` of the spaces, of integers only if all are.
-        actions: `[k, m]`, the muscle's own proposals, likewise.
-        objectives: `[k]` float64; NaN is none.
-        rewards: `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none.
-        next_observations: `[k, n]`; there also at the end of an episode.
-        terminated: `[k]` bool.
-        truncated: `[k]` bool.
-        muscle: Uid per row.
-        body: Coordinate per row.
-        episode: `[k]` int64.
-        step: `[k]` int64, the decision's number in its episode.
-        data: Per row what the muscle added.
-        group: Which of `Brain.groups` the rows are of.
-        mask_columns: Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
-        tick: `[k]` int64, the tick of each decision; None without bodies.
-    """
-
+    # `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is numpy's `result_type`
+    # of the spaces, of integers only if all are.
     observations: Array
-    actions: Array
-    objectives: Array
-    rewards: Array
-    next_observations: Array
-    terminated: Array
-    truncated: Array
-    muscle: Sequence[str]
-    body: Sequence[Any]
-    episode: Array
-    step: Array
-    data: Sequence[Any]
-    group: int = 0
+    actions: Array  # `[k, m]`, the muscle's own proposals, likewise
+    objectives: Array  # `[k]` float64; NaN is none
+    rewards: Array  # `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none
+    next_observations: Array  # `[k, n]`; there also at the end of an episode
+    terminated: Array  # `[k]` bool
+    truncated: Array  # `[k]` bool
+    muscle: Sequence[str]  # uid per row
+    body: Sequence[Any]  # coordinate per row
+    episode: Array  # `[k]` int64
+    step: Array  # `[k]` int64, the decision's number in its episode
+    data: Sequence[Any]  # per row what the muscle added
+    group: int = 0  # which of `Brain.groups` the rows are of
+    # Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
     mask_columns: Mapping[str, slice] = field(default_factory=dict)
-    tick: Array | None = None
+    tick: Array | None = None  # `[k]` int64, the tick of each decision; None without bodies
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -165,25 +126,16 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True)
 class LateCredit:
-    """Give what a group of bodies earned after the end of one of them, within the episode of their environment.
+    """Give what a group of bodies earned after the end of one of them, within the episode of their environment."""
 
-    Args:
-        muscle: Uid of the muscle.
-        body: Coordinate (agent, environment, b) of the body.
-        episode: Of the body's last decision.
-        step: Its number in the episode.
-        reward: Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several
-            environments.
-        credit: The sum of it, changed as the body's rewards are.
-        objective: What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
-    """
-
-    muscle: str
-    body: tuple[str, str, int]
-    episode: int
-    step: int
+    muscle: str  # uid of the muscle
+    body: tuple[str, str, int]  # coordinate (agent, environment, b) of the body
+    episode: int  # of the body's last decision
+    step: int  # its number in the episode
+    # Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several environments.
     reward: str
-    credit: float
+    credit: float  # the sum of it, changed as the body's rewards are
+    # What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
     objective: float | None
 
 
@@ -192,57 +144,43 @@ class Brain(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`, `load` if there is a model, `pretrain` if the document has `replay` for
     it; `initial_update` for each muscle that joins before there is an update; `thinking` per completed decision;
-    `store` at the end of the phase. Every method may be a plain function or `async def`.
-
-    Attributes:
-        name: The agent's name.
-        memory: The rows of this phase from all muscles, evaluation excepted. It begins empty.
-        sensors: The declarations after filters, in document order, without values.
-        actuators: Likewise; each carries its no-op.
-        muscles: The uids of the muscles.
-        static_world_models: What the environments told about themselves, by uid.
-        models: Where models are saved and loaded.
-        last_update: The newest update, None before the first one. Set by the bus.
-        batched: Whether `learn` is called instead of `thinking`.
-        bodies: The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
-        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
-        takes_groups: Whether it learns from bodies of several groups. An agent that has them is refused before its
-            first decision if its brain does not. `sensors` and `actuators` are those of the first group then; each
-            group has a memory of its own, with the `size_limit` of the first, and `memory` is that of the group that
-            `learn` or `thinking` is called for. `learn` is called once per group, in their order.
-        learn_every: It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep
-            with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
-            heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
-            or in `setup`; it is read when the first muscle joins.
-        tables: The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
+    `store` at the end of the phase. Every method may be a plain function or `async def`. `name` is the agent's.
     """
 
-    batched: ClassVar[bool] = False
+    batched: ClassVar[bool] = False  # whether `learn` is called instead of `thinking`
+    # Whether it learns from bodies of several groups. An agent that has them is refused before its first decision if
+    # its brain does not. `sensors` and `actuators` are those of the first group then; each group has a memory of its
+    # own, with the `size_limit` of the first, and `memory` is that of the group that `learn` or `thinking` is called
+    # for. `learn` is called once per group, in their order.
     takes_groups: ClassVar[bool] = False
+    # The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
     bodies: Sequence[Any] = ()
+    # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
+    # It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep with one worker
+    # its muscle then sends up to n decisions together, and does not wait in between; they are taken one by one, in
+    # their order, with the same results. Signals come with the answer to them. Set it here, or in `setup`; it is read
+    # when the first muscle joins.
     learn_every: int = 1
-    memory: Memory
-    sensors: Sequence[SensorInformation] = ()
-    actuators: Sequence[ActuatorInformation] = ()
-    muscles: Sequence[str] = ()
-    static_world_models: Mapping[str, Any] = {}
-    models: Models
+    memory: Memory  # the rows of this phase from all muscles, evaluation excepted. It begins empty.
+    sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
+    actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
+    muscles: Sequence[str] = ()  # the uids of the muscles
+    static_world_models: Mapping[str, Any] = {}  # static models of the environments by uid
+    models: Models  # where models are saved and loaded
+    # The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
     tables: Mapping[str, Any] = {}
-    last_update: Any = None
+    last_update: Any = None  # the newest update, None before the first one. Set by the bus.
     _signals: list[tuple[Signal, str]] | None = None
 
     @classmethod
     def check_spaces(
         cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
     ) -> None:
-        """Refuse the sensors and actuators of an agent that a brain with these parameters cannot learn with.
+        """Raise ValueError, with expected and found, for an agent that a brain with these parameters cannot serve.
 
-        Asked without making an object, by `ganglion check --deep` and before the constructor runs, of agents without
-        filters. Values are not to be looked at. Nothing heavy may be imported here.
-
-        Raises:
-            ValueError: Says what is expected and what was found.
+        Called without an object, by `ganglion check --deep` and before the constructor, for agents without filters.
+        Values are not set, and nothing heavy may be imported here.
         """
 
     @classmethod
@@ -270,18 +208,17 @@ class Brain(Part, Statistics, ABC):
     def pretrain(self, sessions: Sequence[Session]) -> Any:
         """Learn from recorded episodes; called if the agent has `replay`, after `load` and before any muscle joins.
 
-        A brain that does not override this hears of the recorded decisions by `thinking` (or `learn`), one by one in
-        recorded order, with their rows in `memory` and None as data; signals that it gives meanwhile are dropped. What
-        was recorded is not recorded again.
+        A brain that does not override this gets the recorded decisions by `thinking` (or `learn`), one by one in
+        recorded order, with their rows in `memory` and None as data; signals from it are dropped then, and nothing is
+        recorded again.
 
         Args:
-            sessions: A sequence of `Session`, read from files on access: run through it as often as needed,
-                but do not keep all of it. Entries of `replay` stand one behind the other, each as often as it says,
-                its episodes in recorded order. In an entry with `strict: false` columns may be missing.
+            sessions: Read from files on access: iterate as often as needed, but do not keep all of them. Entries of
+                `replay` follow each other, each as often as it says, its episodes in recorded order. With
+                `strict: false` columns may be missing.
 
         Returns:
-            The update for the muscles, as of `thinking`. None is none: muscles then get the `initial_update`, which
-            by default is what `thinking(muscle_id, None)` returns.
+            The update for the muscles, as of `thinking`; without one muscles get the `initial_update`.
         """
         return None
 
@@ -294,29 +231,25 @@ class Brain(Part, Statistics, ABC):
 
     @abstractmethod
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
-        """Learn from one completed decision, whose rows are in `memory`.
+        """Learn from one completed decision, whose rows are in `memory`; the last of an episode has the flags.
 
-        The last call of an episode has the flags. Never called in test or evaluation.
+        Never called in test or evaluation.
 
         Args:
-            muscle_id: The uid of the muscle whose decision it is.
-            data_from_muscle: What its `propose_actions` gave as second element; with several bodies a list. None
-                when the default `initial_update` asks.
+            muscle_id: The uid of the muscle.
+            data_from_muscle: The second element of its `propose_actions`; with several bodies a list. None when the
+                default `initial_update` asks.
 
         Returns:
-            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool`
-            calls false, is none; an array always is one.
+            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool` calls
+            false, is none; an array always is one.
         """
 
     def learn(self, batch: Transitions) -> Any:
         """Learn from the rows of a round at once, if `batched` is true; the default calls `thinking` for each.
 
-        In lockstep the rows of all workers come in one call, in their order; in async those of one message. They are
-        in `memory` already, unless its `size_limit` is 0. A brain that does not override this is asked by `thinking`,
-        row by row.
-
-        Returns:
-            The update, as of `thinking`; the default's is the last that is one.
+        In lockstep one call has the rows of all workers in their order, in async those of one message. They are in
+        `memory` already, unless its `size_limit` is 0. The update is as of `thinking`; the default returns the last.
         """
         found = None
         for muscle_id, data in zip(batch.muscle, batch.data, strict=True):
@@ -328,13 +261,10 @@ class Brain(Part, Statistics, ABC):
         return found
 
     def late(self, credits: Sequence[LateCredit]) -> Any:  # noqa: A002
-        """Take what fell due to bodies after their ends; called behind the rows of a round, in a phase with bodies.
+        """Take what bodies earned after their ends, behind the rows of a round; return an update as of `thinking`.
 
-        A body's credit comes once, when the episode of its environment is over, or when the body's row is given to one
-        that is spawned; the row of its last decision, which was given before, stays as it is. The default leaves it.
-
-        Returns:
-            The update, as of `thinking`.
+        The credit of a body comes once: when the episode of its environment is over, or when a spawned body gets its
+        row. The row of its last decision, which came before, does not change. The default ignores credits.
         """
         return None
 

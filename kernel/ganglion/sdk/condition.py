@@ -12,27 +12,17 @@ from ganglion.sdk.part import Part
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """Show one worker at a step boundary.
+    """Show one worker at a step boundary."""
 
-    Args:
-        worker: Its number.
-        mode: Of the episode.
-        episode: Its number in the worker, from 0.
-        step: Steps made, >= 1.
-        terminated: Environment -> whether it has no future.
-        truncated: Environment -> whether it was cut off.
-        simtime: Environment -> its time.
-        objectives: Agent -> the objectives of its decisions in this episode, oldest first; a decision without one
-            is left out. Complete only for conditions that read `objectives`.
-    """
-
-    worker: int
-    mode: Mode
-    episode: int
-    step: int
-    terminated: Mapping[str, bool] = field(default_factory=dict)
-    truncated: Mapping[str, bool] = field(default_factory=dict)
-    simtime: Mapping[str, SimTime] = field(default_factory=dict)
+    worker: int  # its number
+    mode: Mode  # of the episode
+    episode: int  # its number in the worker, from 0
+    step: int  # steps made, >= 1
+    terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
+    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
+    simtime: Mapping[str, SimTime] = field(default_factory=dict)  # environment -> its time
+    # Agent -> the objectives of its decisions in this episode, oldest first; a decision without one is left out.
+    # Complete only for conditions that read `objectives`.
     objectives: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
@@ -50,42 +40,28 @@ class EpisodeView:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeMeans:
-    """Sum up a finished training episode of one worker.
+    """Sum up a finished training episode of one worker."""
 
-    Args:
-        episode: Its number in the worker, from 0.
-        steps: Its steps.
-        means: Agent -> mean of its objectives in this episode; an agent without any is left out.
-        cut: Whether it was cut off by the end of the phase; such an episode enters no window.
-        environment: Whose episode it is, in a phase with bodies; empty where an episode spans all environments.
-        body: Of which body, `<agent>/<b>`, where each has episodes of its own.
-    """
-
-    episode: int
-    steps: int
+    episode: int  # its number in the worker, from 0
+    steps: int  # its steps
+    # Agent -> mean of its objectives in this episode; an agent without any is left out.
     means: Mapping[str, float] = field(default_factory=dict)
-    cut: bool = False
-    environment: str = ""
-    body: str = ""
+    cut: bool = False  # whether it was cut off by the end of the phase; such an episode enters no window
+    environment: str = ""  # whose episode it is, in a phase with bodies; empty where an episode spans all environments
+    body: str = ""  # of which body, `<agent>/<b>`, where each has episodes of its own
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """Show one worker to the phase.
+    """Show one worker to the phase."""
 
-    Args:
-        worker: Its number.
-        finished: Its finished training episodes, oldest first.
-        running: Whether it takes part in the phase; False after STOP_SIMULATION.
-        fired: Condition's short name -> the reason of the signal by which its episode part ended this worker's
-            episode at this boundary.
-        ended: The environments of this worker that have ended by themselves at this boundary, in document order.
-    """
-
-    worker: int
-    finished: Sequence[EpisodeMeans] = ()
-    running: bool = True
+    worker: int  # its number
+    finished: Sequence[EpisodeMeans] = ()  # its finished training episodes, oldest first
+    running: bool = True  # whether it takes part in the phase; False after STOP_SIMULATION
+    # Condition's short name -> the reason of the signal by which its episode part ended this worker's episode at this
+    # boundary.
     fired: Mapping[str, str] = field(default_factory=dict)
+    # The environments of this worker that have ended by themselves at this boundary, in document order.
     ended: Sequence[str] = ()
 
 
@@ -103,22 +79,15 @@ class PhaseView:
 
     In a phase with bodies these are episodes of environments, or of bodies; workers whose episodes end go on by
     themselves, and what is said stops them, or with RESET begins all their episodes anew.
-
-    Args:
-        mode: Of the phase.
-        workers: All of them, by number.
-        asked: The workers whose episodes ended at this boundary, ascending.
-        environments_ended: Environment -> whether it has ended by itself at this boundary in any worker.
-        evaluations: Those of this phase, oldest first.
-        episodes: The document's limit per worker; None is none.
     """
 
-    mode: Mode
-    workers: Sequence[WorkerView]
-    asked: Sequence[int] = ()
+    mode: Mode  # of the phase
+    workers: Sequence[WorkerView]  # all of them, by number
+    asked: Sequence[int] = ()  # the workers whose episodes ended at this boundary, ascending
+    # Environment -> whether it has ended by itself at this boundary in any worker.
     environments_ended: Mapping[str, bool] = field(default_factory=dict)
-    evaluations: Sequence[EvaluationView] = ()
-    episodes: int | None = None
+    evaluations: Sequence[EvaluationView] = ()  # those of this phase, oldest first
+    episodes: int | None = None  # the document's limit per worker; None is none
 
 
 class TerminationCondition(Part):
@@ -127,21 +96,17 @@ class TerminationCondition(Part):
     The episode part is asked by each controller at every step boundary, the phase part by the governor where
     episodes ended or an evaluation came in. A class has a part if it overrides its method. Its state is fresh in each
     phase; with several conditions the greatest signal wins, and the first with it gives the reason.
-
-    Attributes:
-        reads: What it decides by. `objectives` asks for the objective of each step. `ended`: what the end of
-            environments means; where no condition of a phase reads it, the first one that ends also ends the
-            episode. `episodes`: the document's limit. `evaluations`: those of the phase.
-        local: Which of its parts, `episode` and `phase`, judge a worker by that worker alone, as if there were no
-            other: then workers need not wait for each other. A class that overrides a part says it anew.
-        reason: Why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence.
-        issuer: The short name under which that signal is recorded; empty is the name in the document.
     """
 
+    # What it decides by. `objectives` asks for the objective of each step. `ended`: what the end of environments means;
+    # where no condition of a phase reads it, the first one that ends also ends the episode. `episodes`: the document's
+    # limit. `evaluations`: those of the phase.
     reads: ClassVar[frozenset[str]] = frozenset()
+    # Which of its parts, `episode` and `phase`, judge a worker by that worker alone, as if there were no other: then
+    # workers need not wait for each other. A class that overrides a part says it anew.
     local: ClassVar[frozenset[str]] = frozenset()
-    reason: str = ""
-    issuer: str = ""
+    reason: str = ""  # why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence
+    issuer: str = ""  # the short name under which that signal is recorded; empty is the name in the document
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -150,12 +115,12 @@ class TerminationCondition(Part):
 
     @classmethod
     def has_episode_part(cls) -> bool:
-        """Tell whether the class overrides `episode`."""
+        """Return whether the class overrides `episode`."""
         return cls.episode is not TerminationCondition.episode
 
     @classmethod
     def has_phase_part(cls) -> bool:
-        """Tell whether the class overrides `phase`."""
+        """Return whether the class overrides `phase`."""
         return cls.phase is not TerminationCondition.phase
 
     def episode(self, view: EpisodeView) -> Signal:
@@ -171,14 +136,11 @@ class TerminationCondition(Part):
         return ()
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return what looks like a mistake in an expanded phase of a document; nothing has been started.
+        """Return what looks like a mistake in an expanded phase; ValueError if it cannot be run with this condition.
 
-        `document` is the phase with every default written out, with `longest_episode`: after how many steps its
-        environments have ended every episode by their classes, None: unknown; `episode_limit`: after how many episodes
-        a condition ends each worker, None: never; `known_agents`: of all phases; `part`: `episode` or `phase`.
-
-        Raises:
-            ValueError: The phase cannot be carried out with this condition.
+        `document` is the phase with every default written out, with `longest_episode`: the most steps of an episode by
+        the classes of its environments, None: unknown; `episode_limit`: after how many episodes a condition ends each
+        worker, None: never; `known_agents`: of all phases; `part`: `episode` or `phase`. Nothing has been started.
         """
         return ()
 

@@ -1,4 +1,4 @@
-"""Controller: who acts when, within one worker."""
+"""Controller: the order in which agents act, within one worker."""
 
 from __future__ import annotations
 
@@ -23,21 +23,13 @@ class EpisodeEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Tell a controller what a step brought.
+    """Tell a controller what a step brought."""
 
-    Args:
-        step: Its number in the episode, from 1.
-        readings: Agent -> the values of its sensors in declared order.
-        rewards: Agent -> the values of its rewards in declared order.
-        terminated: Environment -> whether it has no future.
-        truncated: Environment -> whether it was cut off.
-    """
-
-    step: int
-    readings: Mapping[str, Sequence[Any]]
-    rewards: Mapping[str, Sequence[Any]]
-    terminated: Mapping[str, bool] = field(default_factory=dict)
-    truncated: Mapping[str, bool] = field(default_factory=dict)
+    step: int  # its number in the episode, from 1
+    readings: Mapping[str, Sequence[Any]]  # agent -> the values of its sensors in declared order
+    rewards: Mapping[str, Sequence[Any]]  # agent -> the values of its rewards in declared order
+    terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
+    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
 
 
 class ControllerBus(Protocol):
@@ -57,27 +49,20 @@ class Controller(Part, ABC):
     """Decide which agents act in which order; all else is done by the bus.
 
     Override `advance` (one step, repeated until the episode ends), or `simulate` (one episode).
-
-    Attributes:
-        agents: Their names, in document order.
-        environments: Their uids, in document order.
-        sensors: Agent -> the full ids of its sensors, in declared order: those of `readings`.
-        readings: Agent -> the values of its sensors, as of the last step or reset.
-        rewards: Agent -> the values of its rewards of the last step; empty before the first one.
-        step: Steps that have been made in this episode.
-        episode: Number of the episode in this worker, from 0.
-        multiplicity: Whether its phases have bodies, each with timelines: then the bus makes the ticks, and neither
-            `advance` nor `simulate` is called.
     """
 
+    # Whether its phases have bodies, each with timelines: then the bus makes the ticks, and neither `advance` nor
+    # `simulate` is called.
     multiplicity: ClassVar[bool] = False
-    agents: Sequence[str] = ()
-    environments: Sequence[str] = ()
+    agents: Sequence[str] = ()  # their names, in document order
+    environments: Sequence[str] = ()  # their uids, in document order
+    # Agent -> the full ids of its sensors, in declared order: those of `readings`.
     sensors: Mapping[str, Sequence[str]] = {}
-    readings: Mapping[str, Sequence[Any]] = {}
+    readings: Mapping[str, Sequence[Any]] = {}  # agent -> the values of its sensors, as of the last step or reset
+    # Agent -> the values of its rewards of the last step; empty before the first one.
     rewards: Mapping[str, Sequence[Any]] = {}
-    step: int = 0
-    episode: int = 0
+    step: int = 0  # steps that have been made in this episode
+    episode: int = 0  # number of the episode in this worker, from 0
     bus: ControllerBus  # what carries out `act`, `update` and `signal`; set by the bus
 
     async def advance(self) -> None:
@@ -102,16 +87,11 @@ class Controller(Part, ABC):
         return await self.bus.act(agents)
 
     async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
-        """Apply setpoints, advance all environments, deliver what came of it to these agents.
+        """Apply setpoints, advance all environments, deliver the result to the agents that acted in this step.
 
-        Args:
-            setpoints: What is applied, each value of its actuator's space; an environment is given no others.
-            agents: Those that acted in this step: they get its rewards. A decision takes the rewards of the first
-                step that names its agent; one that none has named when its agent acts again, or when the
-                episode ends, those of the newest step.
-
-        Raises:
-            EpisodeEnded: The episode is over; let it pass through.
+        Environments get no other setpoints than these, each a value of its actuator's space. A decision takes the
+        rewards of the first step that names its agent; one that none has named when its agent acts again, or when the
+        episode ends, those of the newest step. EpisodeEnded: the episode is over; let it pass through.
         """
         return await self.bus.update(setpoints, agents)
 

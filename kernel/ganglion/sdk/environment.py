@@ -35,22 +35,14 @@ ENDS: tuple[str, ...] = get_args(End)
 
 @dataclass(slots=True)
 class EnvironmentBaseline:
-    """Declare an environment and give the readings of decision 0.
+    """Declare an environment and give the readings of decision 0."""
 
-    Args:
-        sensors_available: All sensors with their first readings, in declared order, ids local.
-        actuators_available: All actuators, each with its no-op as value.
-        simtime: When the episode begins.
-        static_world_model: What does not change during a phase; told once to the store, muscles and brains. None is
-            none.
-        rewards_available: All rewards; None declares them by the first update.
-    """
-
-    sensors_available: list[SensorInformation]
-    actuators_available: list[ActuatorInformation]
-    simtime: SimTime = field(default_factory=lambda: SimTime(0, None))
+    sensors_available: list[SensorInformation]  # all sensors with their first readings, in declared order, ids local
+    actuators_available: list[ActuatorInformation]  # all actuators, each with its no-op as value
+    simtime: SimTime = field(default_factory=lambda: SimTime(0, None))  # when the episode begins
+    # What does not change during a phase; sent once to the store, muscles and brains. None is none.
     static_world_model: Mapping[str, Any] | None = None
-    rewards_available: list[RewardInformation] | None = None
+    rewards_available: list[RewardInformation] | None = None  # all rewards; None declares them by the first update
 
 
 class EnvironmentState:
@@ -60,23 +52,20 @@ class EnvironmentState:
         sensor_information: All declared sensors with their readings, any order.
         rewards: Of this step.
         done: Given alone it means terminated. The attribute follows from the two others.
-        world_state: For reward and transformer; stored if a transformer leaves it in place. None is none.
+        world_state: For reward and transformer; stored if a transformer leaves it in place.
         simtime: None counts the updates of this episode as ticks.
-        terminated: No future exists; None is not given. In a phase with bodies a map (agent, b) -> boolean, or one for
-            all.
-        truncated: Cut off from outside; None is not given; likewise.
+        terminated: No future exists; None is not given. With bodies a map (agent, b) -> boolean, or one for all.
+        truncated: Cut off from outside; likewise.
         over: `terminated` or `truncated`: the episode of the environment has ended, for all bodies without a flag of
-            their own. None: it goes on, as far as the flags of bodies let it.
-        retired: Of a phase with bodies: (agent, b) -> `terminated` or `truncated`, for each body that is gone with this
-            step; it takes part in it for the last time. A body of the document is back with the next reset, one that
-            was spawned never.
-        spawned: Likewise: (agent, b) -> the sensors of each body that takes part from the next step on. The document
-            says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
-        wants: In a phase with bodies a map (agent, b) -> whether the body decides before the next step, whatever its
-            `decision` says. One that is not in the map goes by its `decision`; None are all.
-        group_rewards: Likewise: group -> a finite number, which each body of the group (`Body.group`) gets that takes
-            part in this step, as the reward of the group's name. What a group gets after the end of one of its bodies
-            is handed to the brain of that body once the episode of the environment is over (`Brain.late`).
+            their own. None: the flags of bodies decide.
+        retired: With bodies (agent, b) -> `terminated` or `truncated`, for each body whose last step this is. A body of
+            the document returns with the next reset, a spawned one never.
+        spawned: With bodies (agent, b) -> the sensors of each body that takes part from the next step on. The document
+            bounds them (`dynamic`); b is greater than `used` of the environment.
+        wants: With bodies (agent, b) -> whether the body decides before the next step; one without an entry follows its
+            `decision`.
+        group_rewards: With bodies group -> a finite number, the reward of the group's name of each body of the group
+            (`Body.group`) that takes part in this step. After the end of a body they come to its brain by `Brain.late`.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
@@ -151,58 +140,41 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Name one body of an environment: an incarnation of an agent.
+    """Name one body of an environment: an incarnation of an agent."""
 
-    Args:
-        agent: The name of the agent.
-        a: Its place in the phase, from 0.
-        b: The number of the body within agent and environment, from 0.
-        role: A tag of the document, likewise `team` and `group`; None is none.
-    """
-
-    agent: str
-    a: int
-    b: int
-    role: str | None = None
+    agent: str  # the name of the agent
+    a: int  # its place in the phase, from 0
+    b: int  # the number of the body within agent and environment, from 0
+    role: str | None = None  # a tag of the document, likewise `team` and `group`; None is none
     team: str | None = None
     group: str | None = None
 
 
 @dataclass(slots=True)
 class StepBatch:
-    """Answer an update of many bodies at once; axis 0 is the body.
+    """Answer an update of many bodies at once; axis 0 is the body."""
 
-    Args:
-        readings: Sensor id -> array `[bodies, *shape]`.
-        rewards: Reward id -> array `[bodies, *shape]`.
-        terminated: One boolean, or one per body; with several bodies one alone is the environment's own, and means all.
-        truncated: Likewise.
-        simtime: None counts the updates of this episode as ticks.
-        over: As of EnvironmentState, likewise `retired`.
-        retired: (agent, b) -> `terminated` or `truncated`.
-        spawned: (agent, b) of each body that takes part from the next step on, as of EnvironmentState; `begin_batch` is
-            asked for its first readings behind this step.
-        wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
-            it to that.
-        group_rewards: As of EnvironmentState.
-        applied: Actuator id -> array `[bodies, *shape]`, what was applied in place of the setpoints that were given:
-            it is stored, and muscles, memories and brains take it for what was set; what a muscle proposed itself is
-            stored beside it. None: what was given.
-        policies: With `applied`, in a phase with bodies: by which policy of which version each was chosen, None and -1
-            where that is not known.
-    """
-
-    readings: Mapping[str, Array]
-    rewards: Mapping[str, Array]
+    readings: Mapping[str, Array]  # sensor id -> array `[bodies, *shape]`
+    rewards: Mapping[str, Array]  # reward id -> array `[bodies, *shape]`
+    # One boolean, or one per body; with several bodies one alone is the environment's own, and means all.
     terminated: Array | bool = False
-    truncated: Array | bool = False
-    simtime: SimTime | None = None
-    over: End | None = None
-    retired: Mapping[Coordinate, End] | None = None
+    truncated: Array | bool = False  # likewise
+    simtime: SimTime | None = None  # None counts the updates of this episode as ticks
+    over: End | None = None  # as of EnvironmentState, likewise `retired`
+    retired: Mapping[Coordinate, End] | None = None  # (agent, b) -> `terminated` or `truncated`
+    # (agent, b) of each body that takes part from the next step on, as of EnvironmentState; `begin_batch` is asked for
+    # its first readings behind this step.
     spawned: Sequence[Coordinate] = ()
+    # Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves it to
+    # that.
     wants: Array | None = None
-    group_rewards: Mapping[str, float] | None = None
+    group_rewards: Mapping[str, float] | None = None  # as of EnvironmentState
+    # Actuator id -> array `[bodies, *shape]`, what was applied in place of the setpoints that were given: it is stored,
+    # and muscles, memories and brains take it for what was set; what a muscle proposed itself is stored beside it.
+    # None: what was given.
     applied: Mapping[str, Array] | None = None
+    # With `applied`, in a phase with bodies: by which policy of which version each was chosen, None and -1 where that
+    # is not known.
     policies: Sequence[tuple[str | None, int]] | None = None
 
 
@@ -214,13 +186,10 @@ class Reward(Part, ABC):
 
     In a phase with bodies there is one object for each body, which is given what this one reads and earns, or, if
     `batched` is true, one for all; the environment has no `self.reward` then.
-
-    Attributes:
-        batched: Whether `rewards_batch` is called instead, in a phase with bodies.
-        rows: Which bodies of the environment take part in a step, or begin an episode with `reset`.
     """
 
-    batched: ClassVar[bool] = False
+    batched: ClassVar[bool] = False  # whether `rewards_batch` is called instead, in a phase with bodies
+    # Which bodies of the environment take part in a step, or begin an episode with `reset`.
     rows: Array = np.zeros(0, np.int64)
 
     def declare(self, rewards: list[RewardInformation]) -> list[RewardInformation]:
@@ -273,49 +242,39 @@ class Environment(Part, ABC):
     method may be a plain function or `async def`.
 
     With `save_state() -> Mapping[str, Array]` and `load_state(state)` (both or neither, see `Part`) a lost environment
-    is restored within an episode; without them its successor replays the episode from its beginning. `save_state` is
-    called now and then after `update`, `reset` or `start_environment`, also at the end of an episode, and changes
-    nothing. A value that is not plain ends the run with its name and path. `load_state` is called after the constructor
-    and `start_environment`; `episode`, `done`, `rng`, the generators of `random` and numpy, and the streams of the
-    declared spaces are restored by the bus. A difference afterwards is detected and named.
+    is restored within an episode; without them its successor replays the episode from its beginning. `save_state` may
+    be called after any `update`, `reset` or `start_environment` and changes nothing; a value that is not plain ends the
+    run with its path. `load_state` is called after `start_environment`; the bus restores `episode`, `done`, `rng`, the
+    generators of `random` and numpy, and the streams of the declared spaces. A later difference is detected and named.
 
-    An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream goes on from one episode
-    to the next. A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from
-    earlier episodes is lost. The clause `reset.same-seed` of `ganglion env test`, and
-    `ganglion.testing.check_environment`, do a reset twice that way.
+    An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream continues over episodes.
+    A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from earlier
+    episodes is lost. `reset.same-seed` of `ganglion env test` and `check_environment` repeat a reset that way.
 
     Attributes:
-        episode: Number of the running episode in this worker, from 0.
-        reward: The reward of the document, which may be called during `update`; None if there is none.
-        sensors: The declared sensors, once `start_environment` has returned.
-        actuators: The declared actuators, likewise.
-        done: Whether the running episode has ended.
-        batched: Whether `update_batch` is called instead of `update`.
-        bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those
-            of the document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until
-            the row is needed again, and b is -1 where no body has been yet.
-        used: Agent -> the greatest number that a body of it has had here in this run; a spawned body has a greater one.
-        each: Whether each body has episodes of its own, in which it begins anew by itself.
-        rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
-        index: The place of the environment in the phase, from 0.
-        TOPICS: Names of topics of its own.
         topics: What it tells and is told beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
             `self.topics["stats"].add("height", 1.5)`; see `Topics`. They are there in `__init__`; what is said in
             `shutdown` is not heard.
     """
 
-    batched: ClassVar[bool] = False
-    TOPICS: ClassVar[Sequence[str]] = ()
+    batched: ClassVar[bool] = False  # whether `update_batch` is called instead of `update`
+    TOPICS: ClassVar[Sequence[str]] = ()  # names of topics of its own
+    # The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those of the
+    # document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until the row is
+    # needed again, and b is -1 where no body has been yet.
     bodies: Sequence[Body] = ()
+    # Agent -> the greatest number that a body of it has had here in this run; a spawned body has a greater one.
     used: Mapping[str, int] = MappingProxyType({})
-    each: bool = False
+    each: bool = False  # whether each body has episodes of its own, in which it begins anew by itself
+    # In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
     rows: Array = np.zeros(0, np.int64)
-    index: int = 0
-    episode: int = 0
+    index: int = 0  # the place of the environment in the phase, from 0
+    episode: int = 0  # number of the running episode in this worker, from 0
+    # The reward of the document, which may be called during `update`; None if there is none.
     reward: Reward | None = None
-    sensors: Sequence[SensorInformation] = ()
-    actuators: Sequence[ActuatorInformation] = ()
-    done: bool = False
+    sensors: Sequence[SensorInformation] = ()  # the declared sensors, once `start_environment` has returned
+    actuators: Sequence[ActuatorInformation] = ()  # the declared actuators, likewise
+    done: bool = False  # whether the running episode has ended
 
     @cached_property
     def topics(self) -> Topics:
@@ -337,13 +296,12 @@ class Environment(Part, ABC):
         """Apply the setpoints and advance by one step.
 
         Args:
-            actuators: The setpoints of this step in declared order. Those that are not set are left out: under taking
-                turns they are those of one agent, and where no agent has an actuator of this environment, none.
+            actuators: The setpoints of this step in declared order, without actuators that no agent sets in this step.
 
         Returns:
-            The state after the step. A tuple of sensors, rewards and a boolean stands for a state that is terminated
-            if the boolean is true. A sensor or reward that lacks, was not declared or has no value, a value outside of
-            its declared space, an infinite reward and a time that falls are errors of the environment.
+            The state after the step; a tuple of sensors, rewards and a boolean stands for one that is terminated if the
+            boolean is true. A sensor or reward that is missing, undeclared or without value, a value outside its space,
+            an infinite reward and a time that falls are errors of the environment.
         """
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch | Awaitable[StepBatch]:
@@ -361,9 +319,9 @@ class Environment(Part, ABC):
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array] | Awaitable[Mapping[str, Array]]:
         """Begin an episode of each of these bodies; called in a phase with bodies if `batched` is true.
 
-        Behind `start_environment`, whose readings are not looked at then, for all bodies; in place of `reset` for all,
-        and with `episode_end: each` within the step in which bodies ended, for these. For bodies that a step has
-        spawned, behind that step: `bodies` names them, and arrays of the object may have to grow.
+        For all bodies it follows `start_environment`, whose readings are ignored, and replaces `reset`. With
+        `episode_end: each` it is called for bodies within the step in which they ended. For spawned bodies it follows
+        the step: `bodies` names them, and arrays of the object may have to grow.
 
         Args:
             rows: Which bodies begin, (k,) int64 ascending; of spawned ones in the order in which they were named.

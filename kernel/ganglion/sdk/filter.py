@@ -23,50 +23,37 @@ Actuators = list[ActuatorInformation]
 
 @dataclass(slots=True)
 class FilterBatch:
-    """Give a filter what passes of several bodies at once; axis 0 is the body.
+    """Give a filter what passes of several bodies at once; axis 0 is the body."""
 
-    Args:
-        values: Id -> `[bodies, *shape]` of the dtype of its space, of a Tuple or Dict its vector; read-only.
-        rows: The number of each body below `count`, (bodies,) int64: where a filter keeps what it remembers of it.
-        count: How many numbers there are.
-    """
-
+    # Id -> `[bodies, *shape]` of the dtype of its space, of a Tuple or Dict its vector; read-only.
     values: Mapping[str, Array]
-    rows: Array
-    count: int
+    rows: Array  # the number of each body below `count`, (bodies,) int64: where a filter keeps what it remembers of it
+    count: int  # how many numbers there are
 
 
 class Filter(Part):
     """Change what passes between an agent and the bus; the defaults change nothing.
 
-    One object lives in each muscle's process and one in the brain's. Filters stack: the pre hooks run in document
-    order, the post hooks in reverse, each on the result of the one before. Histories are per worker and body and
-    begin anew in each episode.
+    Each muscle's process has an object and the brain's has one. The pre hooks run in document order, the post hooks in
+    reverse, each on the result of the one before. Histories are per worker and body and begin anew in each episode.
 
     Called in this order: constructor, `setup`, `declare`; in a muscle's process `reset` before each episode, then per
     decision `receive` if there is anything new, `muscle_pre_process`, `muscle_post_process`; in the brain's per row
     `brain_pre_process`, `brain_objective`, and after `thinking` `brain_post_process`, `publish`. The readings after a
-    decision are filtered for the brain's row before it thinks. If something is published upon that row they are
-    filtered again, from the state before: for that all attributes of the object are copied, so keep them small.
-
-    A filter whose brain's half has a state may have `save_state() -> Mapping[str, Array]` and `load_state(state)`:
-    only with them a brain can go on from a checkpoint.
-
-    Attributes:
-        batched: Whether the muscle's half has array forms, `pre_process_batch`, `post_process_batch`, `reset_batch`. If
-            those of all filters of an agent have, each is one object for all bodies of a group and is asked once for
-            all that decide; else each body has objects of its own, and array forms get one body at a time.
-        given: Sensors and actuators as `declare` was given them; set by the bus behind it.
-        shown: Sensors and actuators as `declare` returned them; likewise.
-        muscle: The muscle, in its process; None in the brain's.
-        brain: The brain, in its process; None in the muscles'.
+    decision are filtered for the brain's row before it thinks, and again, from the state before, if something is
+    published upon that row: for that all attributes of the object are copied, so keep them small. A brain can go on
+    from a checkpoint only if filters with a state in its process have `save_state` and `load_state`.
     """
 
+    # Whether the muscle's half has array forms, `pre_process_batch`, `post_process_batch`, `reset_batch`. If those of
+    # all filters of an agent have, each is one object for all bodies of a group and is asked once for all that decide;
+    # else each body has objects of its own, and array forms get one body at a time.
     batched: ClassVar[bool] = False
+    # Sensors and actuators as `declare` was given them; set by the bus behind it.
     given: tuple[Sensors, Actuators] = ([], [])
-    shown: tuple[Sensors, Actuators] = ([], [])
-    muscle: Muscle | None = None
-    brain: Brain | None = None
+    shown: tuple[Sensors, Actuators] = ([], [])  # sensors and actuators as `declare` returned them; likewise
+    muscle: Muscle | None = None  # the muscle, in its process; None in the brain's
+    brain: Brain | None = None  # the brain, in its process; None in the muscles'
 
     def setup(self) -> None:
         """Prepare; `muscle` or `brain` is set."""
@@ -140,10 +127,7 @@ class Filter(Part):
 
 def _alone(informations: Sensors | Actuators) -> FilterBatch:
     """Return what passes of one body as a batch."""
-    values = {}
-    for it in informations:
-        shape = () if it.space.scalar else getattr(it.space, "shape", (it.space.size,))
-        values[it.uid] = it.space.to_vector(it.value).reshape(1, *shape)
+    values = {it.uid: it.space.to_vector(it.value).reshape(1, *it.space.shape) for it in informations}
     return FilterBatch(values, np.zeros(1, np.int64), 1)
 
 

@@ -32,20 +32,11 @@ class FunctionalStep(NamedTuple):
 
 
 class Items:
-    """Name the arrays of one kind that a functional environment takes and returns.
+    """Name the arrays of one kind (`state`, `observation` or `action`) that a functional environment takes and returns.
 
-    Args:
-        kind: `state`, `observation` or `action`; an item of a list is named by it and its place: `state_0`.
-        shapes: Without the batch axis: a map from names to shapes, a list of shapes, or one tuple, which is one shape.
-        dtypes: One for all, a list with one per item, or a map; None is `default`.
-
-    Attributes:
-        named: Whether items come and go as a map; otherwise as a list. Both are in declared order.
-        shapes: Name -> shape.
-        dtypes: Name -> dtype of numpy.
-
-    Raises:
-        ValueError: A shape is no tuple of sizes, or the dtypes do not fit the items.
+    Shapes and dtypes are as of `FunctionalEnvironment`; ValueError for a shape that is no tuple of sizes, or for dtypes
+    that do not fit the items. The attributes `shapes` and `dtypes` map names to them, in declared order; `named` says
+    whether items come and go as a map or as a list.
     """
 
     def __init__(self, kind: str, shapes: Shapes, dtypes: Dtypes, default: DTypeLike) -> None:
@@ -155,20 +146,15 @@ class FunctionalEnvironment(Environment):
 
     Args:
         state_shapes: Shapes without the batch axis: a map name -> shape, or a list, whose items are named `state_0`,
-            `state_1`, ...; one tuple is one item. The methods get a map or a list as it was declared here, in declared
-            order. They return either; one item alone may be returned bare.
-        observation_shapes: Likewise, `observation_0`, ...
-        action_shapes: Likewise, `action_0`, ...
-        state_dtypes: One for all, or one per item as a list or map; None is float32.
-        observation_dtypes: Likewise; None is float32.
-        action_dtypes: Likewise; None is int32.
-
-    Attributes:
-        action_bounds: A pair (low, high), both inclusive, for all actions, or a map name -> pair; None, or an action
-            that is not named, has those of the dtype. Integers with bounds are choices: Discrete or MultiDiscrete.
+            `state_1`, ...; one tuple is one item. Likewise those of observations and actions. The methods get a map or
+            a list as it was declared here, in declared order. They return either; one item alone may be returned bare.
+        state_dtypes: One for all, or one per item as a list or map; None is float32. Likewise those of observations,
+            and of actions, of which None is int32.
     """
 
     batched: ClassVar[bool] = True
+    # A pair (low, high), both inclusive, for all actions, or a map name -> pair; None, or an action that is not named,
+    # has those of the dtype. Integers with bounds are choices: Discrete or MultiDiscrete.
     action_bounds: Any = None
 
     def __init__(
@@ -192,12 +178,9 @@ class FunctionalEnvironment(Environment):
     # -- what a world is ----------------------------------------------------------------------------------------------
     @abstractmethod
     def get_action_results(self, last_states: Any, actions: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Return the new states and the observations of them, `[batch, *shape]` each.
+        """Return the new states and the observations of them; all arrays are `[batch, *shape]`.
 
-        Args:
-            last_states: `[batch, *shape]` of each state item.
-            actions: `[batch, *shape]` of each action item.
-            kwargs: The bus gives none.
+        The bus gives no other arguments.
         """
 
     def initial_states(self, batch: int, rng: np.random.Generator) -> Any:
@@ -246,15 +229,7 @@ class FunctionalEnvironment(Environment):
         return self.state_items.read(new, batch, where), self.observation_items.read(seen, batch, where)
 
     def step(self, states: Mapping[str, Any], actions: Mapping[str, Any]) -> FunctionalStep:
-        """Return what a step leads to, held to what was declared.
-
-        Args:
-            states: Name -> `[batch, *shape]`.
-            actions: Likewise.
-
-        Raises:
-            AuthorError: A method returned something else than what was declared.
-        """
+        """Return what a step leads to, by name; AuthorError if a method returns something else than was declared."""
         new, seen = self.results(states, actions)
         last, shown, batch = self.state_items.give(states), self.observation_items.give(seen), _batch(states)
         rewards = self.get_reward(last, self.action_items.give(actions), self.state_items.give(new), shown)

@@ -29,18 +29,12 @@ _UNGIVEN: Any = object()
 class Information:
     """Hold a value that its space contains.
 
-    `x()` reads the value and `x(v)` sets it; the attribute `value` does both too.
-
-    Args:
-        value: None is "not set", which is refused when it is sent.
-        space: What the value can be.
-        uid: Local inside an environment (`3`), full outside (`grid.3`); an integer becomes its text.
-        value_ids: Names of the components of an array value, in C order; None where they have none.
-        body: `(agent, number)` in a phase with bodies, else None.
+    `x()` reads the value and `x(v)` sets it; the attribute `value` does both too. None is "not set", which is refused
+    when it is sent.
 
     Raises:
-        SpaceError: The space does not contain the value, or is none; the class of it says what was set. On setting,
-            the value before stays.
+        SpaceError: The space does not contain the value, or is no space; its class says what was set. A value that was
+            set before stays.
     """
 
     __slots__ = ("_value", "body", "space", "uid", "value_ids")
@@ -49,10 +43,10 @@ class Information:
     refusal: ClassVar[type[SpaceError]] = SpaceError
 
     _value: Any
-    space: Space
-    uid: str
-    value_ids: Sequence[str] | None
-    body: Coordinate | None
+    space: Space  # what the value can be
+    uid: str  # local inside an environment (`3`), full outside (`grid.3`); an integer becomes its text
+    value_ids: Sequence[str] | None  # names of the components of an array value, in C order; None for none
+    body: Coordinate | None  # (agent, number) in a phase with bodies, else None
 
     def __init__(
         self,
@@ -164,11 +158,7 @@ class RewardInformation(Information):
 
 
 class Template(Generic[I]):
-    """Make the informations of each step from values in declared order.
-
-    Args:
-        declared: One information per declaration; class, space, uid, value_ids and body are taken from it.
-    """
+    """Make the informations of each step from values in declared order, as the declared ones but for the value."""
 
     __slots__ = ("_nothing", "_rows", "uids")
 
@@ -181,11 +171,7 @@ class Template(Generic[I]):
         return len(self._rows)
 
     def fill(self, values: Sequence[Any]) -> list[I]:
-        """Return new informations with these values (None is not set), each checked against its space.
-
-        Raises:
-            SpaceError: A space does not contain its value, or the number of values is another.
-        """
+        """Return new informations with these values (None is not set); SpaceError for a misfit or another number."""
         if len(values) != len(self._rows):
             raise SpaceError(f"expected {len(self._rows)} values in declared order, found {len(values)}")
         for (kind, space, uid, value_ids, body), value in zip(self._rows, values, strict=True):
@@ -212,11 +198,9 @@ class Template(Generic[I]):
 
 
 def mask_columns(sensors: Iterable[Information], actuators: Iterable[Information]) -> dict[str, slice]:
-    """Return where in observations the masks of actuators stand: actuator id -> columns, 1 for each allowed value.
+    """Return where in observations of these sensors the masks of actuators are: id -> columns, 1 for allowed values.
 
-    Args:
-        sensors: In the order of the columns; those whose space is a Mask of one of the actuators count.
-        actuators: Discrete ones may have masks.
+    A sensor counts whose space is the Mask of a Discrete actuator.
     """
     spaces = {it.uid: it.space for it in actuators}
     found: dict[str, slice] = {}
@@ -250,16 +234,12 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
     """Return 1.0 where the value of the next readings counts, 0.0 where no future exists.
 
     The target of a decision is `reward + discount * mask * V(next readings)`: a truncated decision, also one that was
-    cut by a condition or a signal, bootstraps; a terminated one does not.
-
-    Args:
-        done: Whether the episode ended with the decision; a boolean, or an array or list of them.
-        terminated: Whether no future exists; None, or None in an array, means unknown.
-        truncated: Whether the episode was cut off from outside; None means unknown.
+    cut by a condition or a signal, bootstraps; a terminated one does not. Each flag is a boolean, or an array or list
+    of booleans; None is unknown.
 
     Returns:
-        A float for scalars, for arrays a float64 array of the shape that they have together: 1.0 where not done;
-        0.0 where terminated; 1.0 where truncated; 0.0 where done and neither is known.
+        A float for scalars, for arrays a float64 array of their common shape: 1.0 where not done; 0.0 where terminated;
+        1.0 where truncated; 0.0 where done and neither is known.
 
     >>> bootstrap_mask([False, True, True], terminated=[False, True, False], truncated=[False, False, True])
     array([1., 0., 1.])
@@ -285,16 +265,11 @@ class Group:
     >>> group = Group(sensors=[], actuators=[], bodies=[("ada", "arena", 0), ("ada", "arena", 1)])
     >>> [number for agent, environment, number in group.bodies]
     [0, 1]
-
-    Args:
-        sensors: Of each of them, without values.
-        actuators: Likewise; each carries its no-op.
-        bodies: Their coordinates (agent, environment, b).
     """
 
-    sensors: Sequence[SensorInformation]
-    actuators: Sequence[ActuatorInformation]
-    bodies: Sequence[Any]
+    sensors: Sequence[SensorInformation]  # of each of them, without values
+    actuators: Sequence[ActuatorInformation]  # likewise; each carries its no-op
+    bodies: Sequence[Any]  # their coordinates (agent, environment, b)
 
 
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:
@@ -345,21 +320,16 @@ class Statistics:
     _noted: dict[str, float] | None = None
 
     def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
-        """Note a number for the table `actions`.
+        """Note a number, also infinity and NaN, for the table `actions`.
 
         A muscle's number is stored with the decision that it is making, a brain's as `brain.<key>` with the decision
-        about which it is thinking: in `learn` with the first row of the round, where rounds overlap (`sync`: pipelined,
-        async) with the decision whose row came next. What a brain notes before its first row is stored with that row,
-        what it notes after its last answer is not stored.
-
-        Args:
-            key: Its name, a text.
-            value: Anything that `float` takes; infinity and NaN are kept as they are.
-            allow_overwrite: Whether a number noted under this key since the last `pop_statistics` may be replaced.
+        of `thinking`: in `learn` with the first row of the round, where rounds overlap (`sync`: pipelined, async) with
+        the decision whose row came next. What a brain notes before its first row is stored with that row, what it notes
+        after its last answer is not stored.
 
         Raises:
-            AuthorError: The key has been noted and may not be replaced, or is no text; the value is no number. What
-                was noted before stays.
+            AuthorError: The key has been noted since the last `pop_statistics`, without `allow_overwrite`, or is no
+                text; the value is no number. What was noted before stays.
         """
         if not isinstance(key, str):
             raise AuthorError(f"statistics: expected a text as key, found {key!r:.80}")

@@ -42,16 +42,11 @@ def digest_of(path: Path) -> str:
 def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] | None = None) -> str:
     """Write named arrays to an `.npz` file and return its SHA-256.
 
-    The file is written beside its place, synced, and renamed: there is the old one or the new one, never half of it.
-    Equal arrays and meta, in equal order, make equal bytes.
-
-    Args:
-        path: Where to.
-        arrays: Name -> array of numbers, booleans or bytes.
-        meta: A small JSON object; None is none.
+    The file is written beside its place, synced, and renamed: the old or the new one is there, never half of it. Equal
+    arrays and meta, in equal order, make equal bytes. `meta` is a small JSON object.
 
     Raises:
-        AuthorError: An array holds anything else, a name is no text, `meta` is no JSON object.
+        AuthorError: An array holds anything else than numbers, booleans or bytes, a name is no text, `meta` no object.
         LimitExceeded: Too many arrays, too many bytes.
         StoreError: The file cannot be written.
     """
@@ -119,14 +114,10 @@ def _write(file: BinaryIO, arrays: Mapping[str, Array], meta: bytes | None) -> N
 def load_arrays(path: Path, sha256: str | None = None) -> dict[str, Array]:
     """Return the named arrays of an `.npz` file, in the order in which they were given.
 
-    Args:
-        path: Of the file.
-        sha256: What its digest must be; None checks only what the file says about itself.
-
     Raises:
         FileNotFoundError: There is no such file.
-        StoreError: The file is damaged, holds something else than arrays of numbers, booleans or bytes, or is not
-            what the digest says. Nothing in it is executed.
+        StoreError: The file is damaged, holds something else than arrays of numbers, booleans or bytes, or has
+            another digest than `sha256`. Nothing in it is executed.
         LimitExceeded: It is too large; nothing was read.
     """
     return _load(path, sha256)[0]
@@ -225,11 +216,7 @@ class Models:
         self._written: dict[str, dict[str, Any]] = {}
 
     def save(self, arrays: Mapping[str, Any], tag: str = "", meta: Mapping[str, Any] | None = None) -> str:
-        """Save named arrays under a tag, replacing what was there; return the SHA-256 of the file.
-
-        Raises:
-            AuthorError: As `save_arrays`; LimitExceeded and StoreError likewise.
-        """
+        """Save named arrays under a tag, replacing what was there, as `save_arrays`; return the SHA-256 of the file."""
         if meta is not None and not isinstance(meta, Mapping):
             raise AuthorError(f"model: meta: expected a JSON object, found {type(meta).__name__}")
         return self._save(tag, arrays, meta=None if meta is None else dict(meta))
@@ -246,12 +233,9 @@ class Models:
         return digest
 
     def load(self, tag: str = "") -> Any:
-        """Return the arrays that were saved under a tag as a dict, None if there are none.
+        """Return the arrays that were saved under a tag, or the value of `save_value`; None if there is nothing.
 
-        A value that `save_value` saved comes back as it was.
-
-        Raises:
-            StoreError: The file is damaged; LimitExceeded: it is too large.
+        Raises as `load_arrays`.
         """
         path = self.read_from / tag_file(tag)
         if not path.is_file():
@@ -267,8 +251,7 @@ class Models:
     def save_value(self, value: Any, tag: str) -> str:
         """Save any value that can travel (None, numbers, text, bytes, lists, maps, arrays) under a tag.
 
-        Raises:
-            AuthorError: Something in it cannot be kept; the message has the path to it.
+        AuthorError has the path to something that cannot be kept.
         """
         arrays: dict[str, Array] = {}
         tree = _tree(value, arrays, "value")
@@ -281,11 +264,7 @@ class Models:
         return found if isinstance(found, dict) else None
 
     def tags(self) -> list[str]:
-        """Return the tags that can be loaded, sorted.
-
-        Raises:
-            StoreError: A file is damaged.
-        """
+        """Return the tags that can be loaded, sorted; StoreError if a file is damaged."""
         if not self.read_from.is_dir():
             return []
         heads = [load_meta(path) or {} for path in sorted(self.read_from.glob(f"model*{SUFFIX}"))]

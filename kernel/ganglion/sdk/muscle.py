@@ -38,33 +38,25 @@ class ModelReader(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """Give the readings of several bodies at once; axis 0 is the body.
+    """Give the readings of several bodies at once; axis 0 is the body."""
 
-    Args:
-        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
-            numpy's `result_type` of the spaces, of integers only if all are. Read-only.
-        readings: Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
-        bodies: Coordinates of the bodies.
-        step: Number of the decision in its episode, (bodies,) int64.
-        episode: Number of the episode, (bodies,) int64.
-        mode: Of the episode.
-        masks: Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its
-            columns are in `observations`, too. A proposal that is not allowed is an error of the muscle.
-        first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
-        group: Which of `Muscle.groups` the bodies are of.
-        applied: What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a
-            begin the no-op; None where that is what was set, as always without periods of decisions.
-    """
-
+    # `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is numpy's
+    # `result_type` of the spaces, of integers only if all are. Read-only.
     observations: Array
+    # Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
     readings: Mapping[str, Array]
-    bodies: Sequence[Any]
-    step: Array
-    episode: Array
-    mode: Mode
+    bodies: Sequence[Any]  # coordinates of the bodies
+    step: Array  # number of the decision in its episode, (bodies,) int64
+    episode: Array  # number of the episode, (bodies,) int64
+    mode: Mode  # of the episode
+    # Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its columns are in
+    # `observations`, too. A proposal that is not allowed is an error of the muscle.
     masks: Mapping[str, Array] = field(default_factory=dict)
+    # Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
     first: Array | None = None
-    group: int = 0
+    group: int = 0  # which of `Muscle.groups` the bodies are of
+    # What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a begin the
+    # no-op; None where that is what was set, as always without periods of decisions.
     applied: Array | None = None
 
 
@@ -73,35 +65,28 @@ class Muscle(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`; in training `update` with the newest update of the brain, in test and
     evaluation `prepare_model`; then `propose_actions` per decision; `reset` before every episode but the first;
-    `teardown`. Every method may be a plain function or `async def`.
-
-    Attributes:
-        uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
-        memory: This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That
-            of one of several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
-        sensors: The declarations after filters, in document order, without values.
-        actuators: Likewise; each carries its no-op.
-        static_world_models: What the environments told about themselves, by uid.
-        batched: Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object
-            for all bodies of its agent; any other is one object per body, each with its own memory.
-        takes_groups: Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors`
-            and `actuators` are those of the first. An agent that has them is refused before its first decision if its
-            muscle does not. One object per body has the declarations of its own body, and is never asked.
-        bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
-        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
-        TOPICS: Names of topics of its own.
-        topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
+    `teardown`. Every method may be a plain function or `async def`. `uid` is the agent's `name` and the worker,
+    `scout/0`. `topics` hold what it sends and gets beside the steps; objects of one agent's bodies share them.
     """
 
+    # Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object for all
+    # bodies of its agent; any other is one object per body, each with its own memory.
     batched: ClassVar[bool] = False
-    TOPICS: ClassVar[Sequence[str]] = ()
+    TOPICS: ClassVar[Sequence[str]] = ()  # names of topics of its own
+    # Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors` and `actuators`
+    # are those of the first. An agent that has them is refused before its first decision if its muscle does not. One
+    # object per body has the declarations of its own body, and is never asked.
     takes_groups: ClassVar[bool] = False
+    # The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
     bodies: Sequence[Any] = ()
+    # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
+    # This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That of one of
+    # several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
     memory: Memory
-    sensors: Sequence[SensorInformation] = ()
-    actuators: Sequence[ActuatorInformation] = ()
-    static_world_models: Mapping[str, Any] = {}
+    sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
+    actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
+    static_world_models: Mapping[str, Any] = {}  # static models of the environments by uid
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     @cached_property
@@ -126,14 +111,14 @@ class Muscle(Part, Statistics, ABC):
 
         Args:
             sensors: The readings, in document order, after filters.
-            actuators_available: The actuators, without values; they may be set and returned. `mask` says what is
-                allowed, where the environment says that; anything else is an error, too.
+            actuators_available: The actuators, without values; they may be set and returned. `mask` is what the
+                environment allows, if it says so.
 
         Returns:
-            The actuators, these or new ones, in any order, each with a value; with them, as second element of a tuple,
-            data for the brain: None, numbers, text, bytes, lists, maps with text keys and arrays. They are copied.
-            An actuator that lacks, is unknown or has no value, a value outside its space, and data that cannot travel
-            are errors of the muscle, which name the id or the path.
+            The actuators, these or new ones, in any order, each with a value; as second element of a tuple data for the
+            brain, which are copied: None, numbers, text, bytes, lists, maps with text keys and arrays. An actuator that
+            is missing, unknown or without value, a value that is not allowed, and data that cannot travel are errors of
+            the muscle, which name the id or the path.
         """
 
     def propose_batch(self, batch: Batch) -> BatchProposal | Awaitable[BatchProposal]:
@@ -141,8 +126,7 @@ class Muscle(Part, Statistics, ABC):
 
         Returns:
             `[bodies, m]`, columns in the order of the actuators, each as the vector of its space, or actuator id ->
-            `[bodies, *shape]`; with it, as second element of a tuple, a list of data for the brain, one per body. A
-            float for an integer space must be integral.
+            `[bodies, *shape]`; as second element of a tuple a list of data for the brain, one per body.
         """
         sensors, actuators = Template(self.sensors), Template(self.actuators)
         rows: list[Array] = []
@@ -186,9 +170,7 @@ class Muscle(Part, Statistics, ABC):
 def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
     """Return the values in the order of `uids`, and the data, of what `propose_actions` returned.
 
-    Raises:
-        AuthorError: It is of another form, an actuator is unknown, comes twice, lacks, or has no value; the message
-            names it.
+    AuthorError: the form is another, or an actuator is unknown, comes twice, is missing, or has no value.
     """
     actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(actuators, list | tuple) or not all(isinstance(it, ActuatorInformation) for it in actuators):
@@ -214,9 +196,7 @@ def read_batch_proposal(
 ) -> tuple[list[list[Any]], list[Any]]:
     """Return per body the values in the order of `actuators`, and per body the data, of what `propose_batch` returned.
 
-    Raises:
-        AuthorError: It has another form or shape; the message names the actuator.
-        OutOfActionSpaceError: A space does not contain its value.
+    AuthorError: the form or shape is another; OutOfActionSpaceError: a space does not contain its value.
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
@@ -282,39 +262,24 @@ class Objective(Part, ABC):
     reward_ids: Sequence[str] = ()  # the columns of `internal_rewards`' rewards; set by the bus in a phase with bodies
 
     def internal_rewards(self, batch: Transitions) -> Array:
-        """Return the objectives of the decisions of many bodies; called instead of `internal_reward` if batched.
+        """Return the objectives of the decisions of many bodies, (k,) numbers; NaN is no value.
 
-        Args:
-            batch: The decisions; `objectives` are NaN. An object that is not batched is one per body instead.
-
-        Returns:
-            (k,) numbers; NaN is no value.
+        Called instead of `internal_reward` if batched, with NaN as `objectives`; else each body has its own object.
         """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no internal_rewards")
 
     def late_reward(self, uid: str, credit: float) -> float | None:
-        """Return what a credit is worth that fell due after the end of a body; the default is the credit itself.
-
-        Args:
-            uid: Full id of the reward of the body's group, see `LateCredit`.
-            credit: The sum of it.
-        """
+        """Return what a credit after the end of a body is worth; `uid` is the reward of its group (`LateCredit`)."""
         return credit
 
     @abstractmethod
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | Awaitable[float | None] | None:
-        """Return the objective of the newest decision.
-
-        Called once per decision, when its row is complete but for the objective.
-
-        Args:
-            memory: Of the muscle; `memory.tail(1)` is the row of the decision.
-            kwargs: Nothing today.
+        """Return the objective of the newest decision, whose row is `memory.tail(1)`; called once per decision.
 
         Returns:
-            A finite or infinite number, higher is better; an array of one element is a number. None is no value: it
-            is null in the tables, in no window of a condition, and NaN in the brain's memory. Anything else, a list or
-            a text too, and NaN are errors of the objective.
+            A finite or infinite number, higher is better; an array of one element is a number. None is no value: null
+            in the tables, in no window of a condition, NaN in the brain's memory. Anything else, a list or a text too,
+            and NaN are errors of the objective.
         """
 
 
@@ -324,8 +289,7 @@ def objective_value(result: Any) -> float | None:
     >>> objective_value(np.array([3])), objective_value(None)
     (3.0, None)
 
-    Raises:
-        AuthorError: It is neither None nor one number, or it is NaN.
+    AuthorError: it is neither None nor one number, or it is NaN.
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result

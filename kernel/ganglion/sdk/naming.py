@@ -34,7 +34,7 @@ def file_name(name: str) -> str:
     return f"{encoded[:MODEL_NAME_CHARACTERS]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
     found = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=1)
-    return f"; did you mean {quote}{found[0]}{quote}?" if found else ""
+    return f"; did you mean `{found[0]}`?" if found else ""

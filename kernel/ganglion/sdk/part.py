@@ -23,37 +23,29 @@ class Part:
     base accepts and ignores any arguments.
 
     A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`: the journal from which a lost process
-    is restored stays short in a long run only where the state of its objects can be saved between two episodes.
-    `save_state` returns names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses,
-    generators of numpy). `load_state` gets an equal map in another process, on an object that was made and set up in
-    the same way. The bus restores `rng`, `memory` and everything else that it has given. Of a class with neither method
-    the attributes are saved if they are such values; functions, classes and spaces are allowed, too, if they do not
-    change. Any other attribute is named by a warning at set-up.
-    Environments are also asked within an episode and need both methods, which may be `async def`; one without the other
-    is refused. Their rewards and transformers are saved with them. Of an environment with neither method no state is
-    saved: its successor opens the episode by `reset` with the same draws and receives the steps again. What the three
-    keep from earlier episodes is lost then; where that shows, the run goes back to its last checkpoint.
-
-    Attributes:
-        uid: The object's name within the run, with the worker where each has one (`scout/0`).
-        name: The name in the document.
-        worker: Number of the worker, from 0; 0 also where workers share the object.
-        mode: Of the phase.
-        seed: One integer of the object's own stream, in [0, 2**63).
-        rng: The generator of the object's own stream. An object that is made by hand has none until one is set.
-        params: The parameters of the document, read-only.
+    is restored stays short only where the state of its objects can be saved between two episodes. `save_state` returns
+    names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses, generators of numpy).
+    `load_state` gets an equal map in another process, on an object that was made and set up in the same way. The bus
+    restores `rng`, `memory` and everything else that it has given. Without the two methods the attributes are saved if
+    they are such values; functions, classes and spaces may be among them if they do not change. A warning at set-up
+    names any other attribute.
+    An environment is saved within an episode, too, and needs both methods or neither; they may be `async def`. Its
+    reward and transformer are saved with it. With neither its successor opens the episode by `reset` with the same
+    draws and receives the steps again. What the three keep from earlier episodes is lost then; where that shows, the
+    run goes back to its last checkpoint.
     """
 
     takes_params: ClassVar[bool] = False
     """Whether a constructor that names `params` gets all parameters there, as one map."""
 
-    uid: str = ""
-    name: str = ""
-    worker: int = 0
-    mode: Mode = Mode.TRAIN
-    seed: int = 0
+    uid: str = ""  # the object's name within the run, with the worker where each has one (`scout/0`)
+    name: str = ""  # the name in the document
+    worker: int = 0  # number of the worker, from 0; 0 also where workers share the object
+    mode: Mode = Mode.TRAIN  # of the phase
+    seed: int = 0  # one integer of the object's own stream, in [0, 2**63)
+    # The generator of the object's own stream. An object that is made by hand has none until one is set.
     rng: Generator
-    params: Mapping[str, Any] = MappingProxyType({})
+    params: Mapping[str, Any] = MappingProxyType({})  # the parameters of the document, read-only
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """Accept and ignore any arguments."""
@@ -76,11 +68,8 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
     Traceback (most recent call last):
     ganglion.errors.PluginInvalid: ...Heater: parameter 'force' is not taken; expected power
 
-    Args:
-        cls: The plugin's class.
-        params: Of the document; given by keyword.
-        offered: Values of `uid`, `seed`, `broker_uri`; given if the constructor names them and `params` does not.
-        attributes: Set before the constructor runs and once more after it.
+    `params` are given by keyword, and of `offered` (`uid`, `seed`, `broker_uri`) what the constructor names and
+    `params` does not. The attributes are set once more after the constructor.
 
     Raises:
         PluginInvalid: The class is abstract, a parameter is not taken or lacks, or an attribute cannot be set.
@@ -95,19 +84,14 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
 
 
 def check_parameters(cls: type[Any], params: Mapping[str, Any], offered: tuple[str, ...] = OFFERED) -> None:
-    """Check by signature alone, without calling, that `construct` can make an object with these parameters.
-
-    Raises:
-        PluginInvalid: The class is abstract, a parameter is not taken or lacks; the message names it.
-    """
+    """Check by signature alone, without a call, that `construct` can make an object; PluginInvalid as there."""
     _arguments(cls, params, dict.fromkeys(offered))
 
 
 def parameters_of(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
     """Return the parameters that a class takes from a document by name, and whether it takes any other, too.
 
-    Raises:
-        PluginInvalid: The constructor has no readable signature, or a parameter cannot be given by keyword.
+    PluginInvalid: the constructor has no readable signature, or a parameter cannot be given by keyword.
     """
     taken, any_keyword = _signature(cls)
     whole = getattr(cls, "takes_params", False) and "params" in taken

@@ -25,14 +25,11 @@ class Pool(Part, ABC):
 
     Attributes:
         name: The table's uid.
-        feed: The agents whose decisions come, in document order.
-        serve: The agents whose brains may ask, in document order.
-        face: What a brain finds under the table's uid in `Brain.tables`; made as `face(uid, ask)`.
     """
 
-    feed: Sequence[str] = ()
-    serve: Sequence[str] = ()
-    face: ClassVar[Any]
+    feed: Sequence[str] = ()  # the agents whose decisions come, in document order
+    serve: Sequence[str] = ()  # the agents whose brains may ask, in document order
+    face: ClassVar[Any]  # what a brain finds under the table's uid in `Brain.tables`; made as `face(uid, ask)`
 
     @classmethod
     def mixed(cls, uid: str, parts: Mapping[str, tuple[Any, float]]) -> Any:

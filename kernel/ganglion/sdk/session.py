@@ -27,58 +27,37 @@ class Session:
     Row t is decision t: what the agent saw, what was then applied, and what came of it. All arrays are read-only.
     The columns of observations are in the order of `sensors`, those of actions in the order of `actuators`, each as
     the vector of its space; dtypes are numpy's `result_type` of the spaces, as in the array form of muscles and brains.
-
-    Args:
-        run: Id of the recorded run.
-        phase: Index of its phase.
-        worker: Its worker.
-        agent: The name that the agent had there.
-        environment: Uid of its environment; several are joined by commas.
-        body: Number of the body; 0 where the phase has no bodies.
-        episode: Its number in the worker, from 0.
-        mode: What the episode was for.
-        sensors: The declarations of the columns of `observations`, without values.
-        actuators: The declarations of the columns of `actions`.
-        observations: `[T + 1, n]` where the closing readings are known, else `[T, n]`.
-        actions: `[T, m]`, the setpoints that were applied.
-        rewards: `[T, r]`, of the dtype of their spaces by the same rule; NaN is none.
-        reward_ids: The full ids of the columns of `rewards`.
-        objectives: `[T]` float64; NaN is none.
-        terminated: `[T]` bool.
-        truncated: `[T]` bool.
-        ticks: `[T]` int64, the tick of each decision's readings within its episode; -1 where it was not recorded.
-        seed: What the environment's episode was seeded with; None where that is not known.
-        policy_version: `[T]` int64, by which update each action was chosen; None where it was not recorded.
-        policy: `[T]` texts, where the model came from by which each action was chosen; None where it was not recorded.
-        reward_spaces: The spaces of the columns of `rewards`; empty where they are not known.
-        phase_name: The name of its phase; empty where it is not known.
-        group: Which of `Brain.groups` it is of, where a brain gets it.
     """
 
-    run: str
-    phase: int
-    worker: int
-    agent: str
-    environment: str
-    body: int
-    episode: int
-    mode: Mode
+    run: str  # id of the recorded run
+    phase: int  # index of its phase
+    worker: int  # its worker
+    agent: str  # the name that the agent had there
+    environment: str  # uid of its environment; several are joined by commas
+    body: int  # number of the body; 0 where the phase has no bodies
+    episode: int  # its number in the worker, from 0
+    mode: Mode  # what the episode was for
+    # The declarations of the columns of `observations`, without values.
     sensors: Sequence[Information] = field(repr=False)
-    actuators: Sequence[Information] = field(repr=False)
-    observations: Array = field(repr=False)
-    actions: Array = field(repr=False)
-    rewards: Array = field(repr=False)
-    reward_ids: Sequence[str] = field(repr=False)
-    objectives: Array = field(repr=False)
-    terminated: Array = field(repr=False)
-    truncated: Array = field(repr=False)
+    actuators: Sequence[Information] = field(repr=False)  # the declarations of the columns of `actions`
+    observations: Array = field(repr=False)  # `[T + 1, n]` where the closing readings are known, else `[T, n]`
+    actions: Array = field(repr=False)  # `[T, m]`, the setpoints that were applied
+    rewards: Array = field(repr=False)  # `[T, r]`, of the dtype of their spaces by the same rule; NaN is none
+    reward_ids: Sequence[str] = field(repr=False)  # the full ids of the columns of `rewards`
+    objectives: Array = field(repr=False)  # `[T]` float64; NaN is none
+    terminated: Array = field(repr=False)  # `[T]` bool
+    truncated: Array = field(repr=False)  # `[T]` bool
+    # `[T]` int64, the tick of each decision's readings within its episode; -1 where it was not recorded.
     ticks: Array = field(repr=False)
-    seed: int | None = None
+    seed: int | None = None  # what the environment's episode was seeded with; None where that is not known
+    # `[T]` int64, by which update each action was chosen; None where it was not recorded.
     policy_version: Array | None = field(default=None, repr=False)
+    # `[T]` texts, where the model came from by which each action was chosen; None where it was not recorded.
     policy: Sequence[str] | None = field(default=None, repr=False)
+    # The spaces of the columns of `rewards`; empty where they are not known.
     reward_spaces: Sequence[Space] = field(default=(), repr=False)
-    phase_name: str = ""
-    group: int = 0
+    phase_name: str = ""  # the name of its phase; empty where it is not known
+    group: int = 0  # which of `Brain.groups` it is of, where a brain gets it
 
     def __post_init__(self) -> None:
         steps = len(self)
@@ -97,7 +76,7 @@ class Session:
 
     @property
     def has_final(self) -> bool:
-        """Say whether the readings after the last decision are known: they are the last row of `observations`."""
+        """Return whether the readings after the last decision are known: they are the last row of `observations`."""
         return len(self.observations) == len(self) + 1
 
     @property
@@ -119,12 +98,8 @@ class Session:
         """Return decisions in the form that `Brain.learn` takes.
 
         A last decision whose closing readings are not known is left out, unless it terminated: then nothing follows
-        it, and its own readings stand for the next ones.
-
-        Args:
-            start: The first decision, from 0.
-            stop: One behind the last; None is the end of the session.
-            muscle: Uid of the muscle whose decisions they are said to be; None is `muscle`.
+        it, and its own readings stand for the next ones. `start` and `stop` are as of a slice; `muscle` is the uid that
+        the decisions get, None for that of the session.
         """
         known = len(self)
         if not self.has_final and known and not self.terminated[-1]:

@@ -80,18 +80,19 @@ def to_text(number: Any) -> str:
 class Space(ABC):
     """Describe a set of values: frozen, comparable, hashable.
 
-    Equal spaces are interchangeable but share no generator. `scalar` tells whether a value is a single Python number;
-    `size` is the number of columns of `to_vector`, `dtype` its dtype. A method that takes a value of the space raises
-    `SpaceError` for a value that the space does not contain.
+    Equal spaces are interchangeable but share no generator. A constructor raises `SpaceError` for arguments that are of
+    another kind, shape or range, and a method for a value that the space does not contain; the message says what was
+    expected and what was found.
     """
 
     __slots__ = ("_rng",)
 
     kind: ClassVar[str]
-    composite: ClassVar[bool] = False  # whether its values have no shape: in arrays stands the vector of each
-    scalar: bool
-    size: int
-    dtype: np.dtype[Any]
+    composite: ClassVar[bool] = False  # whether a value has no shape of its own, and arrays hold its vector
+    scalar: bool  # whether a value is a single Python number
+    shape: tuple[int, ...]  # of a value in an array; (size,) of a composite space
+    size: int  # the number of columns of `to_vector`
+    dtype: np.dtype[Any]  # of `to_vector`
     _rng: Generator | None
     # A value of this very type that lies between these bounds is contained: one comparison, without a call. With None
     # `contains` says so; it may still contain what these do not accept.
@@ -116,7 +117,7 @@ class Space(ABC):
 
     @abstractmethod
     def contains(self, value: Any) -> bool:
-        """Tell whether `value` belongs to the space; bounds are inclusive.
+        """Return whether `value` belongs to the space; bounds are inclusive.
 
         Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
         for an integer do not. Never raises.
@@ -137,8 +138,7 @@ class Space(ABC):
     def clip(self, value: Any) -> Any:
         """Return the contained value nearest to `value`; for integers it is rounded half to even first.
 
-        Raises:
-            SpaceError: The value has another structure or shape, or is NaN.
+        SpaceError: the value has another structure or shape, or is NaN.
         """
 
     @abstractmethod
@@ -147,11 +147,7 @@ class Space(ABC):
 
     @abstractmethod
     def from_vector(self, vector: Any) -> Any:
-        """Return the value whose vector this is: the inverse of `to_vector`.
-
-        Raises:
-            SpaceError: The vector has another length, or its value is not contained.
-        """
+        """Return the value whose vector this is: the inverse of `to_vector`."""
 
     @abstractmethod
     def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -170,11 +166,8 @@ class Space(ABC):
     def sample(self, rng: Generator | None = None) -> Any:
         """Return a random contained value in canonical form.
 
-        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal.
-
-        Args:
-            rng: Where the randomness comes from; None takes the space's own stream. A space that was not seeded starts
-                one from numpy's global generator, which a process of a run has seeded from its object's stream.
+        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal. None takes
+        the space's own stream; without a seed it starts from numpy's global generator, which is seeded in a run.
         """
         return self._sample(rng if rng is not None else self._own_stream())
 
@@ -213,11 +206,7 @@ class Space(ABC):
 
     @staticmethod
     def from_string(text: str) -> Space:
-        """Return the space that `text` describes; it is parsed, never evaluated.
-
-        Raises:
-            SpaceError: The text describes no space; the message names the column.
-        """
+        """Return the space that `text` describes, as `parse_space`."""
         return parse_space(text)
 
     @abstractmethod
@@ -253,7 +242,6 @@ class _Numbers(Space):
 
     __slots__ = ("_exact", "_high", "_highs", "_low", "_lows", "_native", "_plain", "dtype", "scalar", "shape", "size")
 
-    shape: tuple[int, ...]
     _lows: Array
     _highs: Array
     # Bounds as Python numbers where all elements share them: one comparison instead of a broadcast one, and for
@@ -406,9 +394,6 @@ class Box(_Numbers):
         shape: None takes it from the bounds.
         dtype: A floating or integer dtype. A float that is not exactly one of a narrower float dtype is rounded to it
             before it is compared; that does not count as loss, overflow does.
-
-    Raises:
-        SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
     __slots__ = ()
@@ -436,10 +421,7 @@ class Box(_Numbers):
     def scale(self, value: ArrayLike) -> Any:
         """Return the contained value that `value` of [-1, 1] stands for: -1 is low, 1 is high.
 
-        For an integer dtype the result is rounded half to even.
-
-        Raises:
-            SpaceError: A side is infinite; `value` has another shape or lies outside [-1, 1].
+        For an integer dtype the result is rounded half to even. SpaceError also if a side is infinite.
         """
         low, high = self._finite()
         unit = np.asarray(value, dtype=np.float64)
@@ -449,11 +431,7 @@ class Box(_Numbers):
         return self.clip(low * (1.0 - share) + high * share)  # this form cannot overflow, and is exact at both ends
 
     def unscale(self, value: ArrayLike) -> Any:
-        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high.
-
-        Raises:
-            SpaceError: A side is infinite; the space does not contain the value.
-        """
+        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high."""
         low, high = self._finite()
         found = np.asarray(self.canonical(value), dtype=np.float64)
         width = high / 2.0 - low / 2.0
@@ -606,15 +584,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Discrete(_Numbers):
-    """Hold the integers `start`, ..., `start + n - 1`; its values are Python integers.
-
-    Args:
-        n: How many, >= 1.
-        start: The first of them.
-
-    Raises:
-        SpaceError: `n` or `start` is no integer, `n` is below 1, or the range leaves 64 bits.
-    """
+    """Hold the integers `start`, ..., `start + n - 1`, n >= 1, within 64 bits; its values are Python integers."""
 
     __slots__ = ("n", "start")
 
@@ -644,12 +614,7 @@ class Discrete(_Numbers):
 class MultiDiscrete(_Numbers):
     """Hold the int64 arrays with element i of `start[i]`, ..., `start[i] + nvec[i] - 1`.
 
-    Args:
-        nvec: How many integers each element can be, >= 1; the shape of the values.
-        start: The first of them, one for all or an array of the shape of `nvec`.
-
-    Raises:
-        SpaceError: Not integers, an `nvec` below 1, another shape, or a range that leaves 64 bits.
+    `nvec` has the shape of the values and integers >= 1; `start` is one for all, or of that shape.
     """
 
     __slots__ = ("nvec", "start")
@@ -687,14 +652,7 @@ class MultiDiscrete(_Numbers):
 
 
 class MultiBinary(_Numbers):
-    """Hold the int8 arrays of zeros and ones of one shape.
-
-    Args:
-        n: Number of elements, or the shape of the values; `MultiBinary(3)` equals `MultiBinary((3,))`.
-
-    Raises:
-        SpaceError: A negative or too large shape.
-    """
+    """Hold the int8 arrays of zeros and ones of a shape, or of n elements; `MultiBinary(3)` is `MultiBinary((3,))`."""
 
     __slots__ = ()
 
@@ -714,15 +672,9 @@ class MultiBinary(_Numbers):
 class Mask(MultiBinary):
     """Hold what a sensor says of a Discrete actuator of its environment: 1 for each value that is allowed now, else 0.
 
-    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,); booleans and integers are
-    taken, floats are not.
-
-    Args:
-        n: That of the actuator's space; element i is about the value `start + i`.
-        of: The actuator's id, as the environment declares it.
-
-    Raises:
-        SpaceError: `n` is below 1, or `of` no text.
+    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,), with n of the actuator's
+    space; element i is about the value `start + i`. Booleans and integers are taken, floats are not. `of` is the id of
+    the actuator, as the environment declares it.
     """
 
     __slots__ = ("of",)
@@ -774,16 +726,11 @@ class Mask(MultiBinary):
 class Ragged(Space):
     """Hold arrays whose first axis has another length in each, from 0 to that of a Box.
 
-    The vector of a value is its length, then the array, then the box's default values up to its shape.
-
-    Args:
-        box: Of the greatest shape, with the bounds of each element.
-
-    Raises:
-        SpaceError: It is no Box with an axis, or its dtype does not hold all lengths.
+    The vector of a value is its length, then the array, then the default values of the box up to its shape. The box is
+    of the greatest shape, with the bounds of each element; its dtype must hold all lengths.
     """
 
-    __slots__ = ("box", "dtype", "scalar", "size")
+    __slots__ = ("box", "dtype", "scalar", "shape", "size")
 
     kind = "ragged"
     composite = True
@@ -795,10 +742,11 @@ class Ragged(Space):
         most = np.iinfo(box.dtype).max if box.dtype.kind != "f" else 2 ** (np.finfo(box.dtype).nmant + 1)
         if box.shape[0] > most:
             raise SpaceError(f"a Ragged of {box.dtype} has at most {most} on its first axis, found {box.shape[0]}")
-        self._freeze(box=box, size=1 + box.size, dtype=box.dtype, scalar=False)
+        size = 1 + box.size
+        self._freeze(box=box, size=size, shape=(size,), dtype=box.dtype, scalar=False)
 
-    def _whole(self, value: Any) -> tuple[Array, int] | None:
-        """Return a contained value as one of the box, and its length; None if it is not contained."""
+    def _vector(self, value: Any) -> Array | None:
+        """Return the vector of a value; None if it is not contained."""
         array, box = _numbers(value), self.box
         if array is not None and array.size == 0 and array.shape[:1] == (0,):
             array = array.reshape(0, *box.shape[1:])
@@ -808,16 +756,16 @@ class Ragged(Space):
         if fitting is None:
             return None
         whole[: len(array)] = fitting
-        return (whole, len(array)) if box.contains(whole) else None
+        if not box.contains(whole):
+            return None
+        return np.concatenate([np.array([len(array)], self.dtype), whole.reshape(-1)])
 
     def contains(self, value: Any) -> bool:
-        return self._whole(value) is not None
+        return self._vector(value) is not None
 
     def canonical(self, value: Any) -> Any:
-        found = self._whole(value)
-        if found is None:
-            raise self._refuse(value)
-        cut = found[0][: found[1]].copy()
+        vector = self.to_vector(value)
+        cut = vector[1:].reshape(self.box.shape)[: int(vector[0])].copy()
         cut.flags.writeable = False
         return cut
 
@@ -834,10 +782,10 @@ class Ragged(Space):
         return self.canonical(box.clip(whole)[:count])
 
     def to_vector(self, value: Any) -> Array:
-        found = self._whole(value)
-        if found is None:
+        vector = self._vector(value)
+        if vector is None:
             raise self._refuse(value)
-        return np.concatenate([np.array([found[1]], self.dtype), found[0].reshape(-1)])
+        return vector
 
     def from_vector(self, vector: Any) -> Any:
         array = _numbers(vector)
@@ -856,7 +804,7 @@ class Ragged(Space):
         return given[:, 1:].reshape(-1, *self.box.shape), given[:, 0].astype(np.int64)
 
     def vectors(self, padded: Any, lengths: Any) -> Array:
-        """Return what `padded` gives back: vectors (k, size) of the dtype; what stands behind a length is replaced."""
+        """Return what `padded` gives back: vectors (k, size) of the dtype; what is behind a length is replaced."""
         given = np.asarray(padded)
         found = np.empty((len(given), self.size), self.dtype)
         found[:, 0], found[:, 1:] = lengths, given.reshape(len(given), -1)
@@ -880,7 +828,7 @@ class Ragged(Space):
 class _Composite(Space):
     """Lay the vectors of several spaces side by side."""
 
-    __slots__ = ("_offsets", "_parts", "dtype", "scalar", "size")
+    __slots__ = ("_offsets", "_parts", "dtype", "scalar", "shape", "size")
 
     composite = True
 
@@ -895,7 +843,8 @@ class _Composite(Space):
         if offsets[-1] > SPACE_ELEMENTS:
             raise SpaceError(f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}")
         dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
-        self._freeze(_parts=parts, _offsets=offsets, size=offsets[-1], scalar=False, dtype=dtype, **attributes)
+        size = offsets[-1]
+        self._freeze(_parts=parts, _offsets=offsets, size=size, shape=(size,), scalar=False, dtype=dtype, **attributes)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -959,11 +908,7 @@ class _Composite(Space):
 
 
 class Tuple(_Composite):
-    """Hold the tuples (or lists) with element i in `spaces[i]`.
-
-    Raises:
-        SpaceError: A part is no space.
-    """
+    """Hold the tuples (or lists) with element i in `spaces[i]`."""
 
     __slots__ = ("spaces",)
 
@@ -999,11 +944,7 @@ class Tuple(_Composite):
 
 
 class Dict(_Composite):
-    """Hold the maps with the keys of `spaces`, each value in the space of its key; the order is that of sorted keys.
-
-    Raises:
-        SpaceError: A key is no text, a part is no space.
-    """
+    """Hold the maps with the keys of `spaces`, which are text, each value in the space of its key, in sorted order."""
 
     __slots__ = ("spaces",)
 
@@ -1051,12 +992,9 @@ class Dict(_Composite):
 
 
 def space_from_wire(form: Mapping[str, Any]) -> Space:
-    """Return the space that a map describes: the inverse of `Space.to_wire`.
+    """Return the space that a map describes: the inverse of `Space.to_wire`; SpaceError has the path to what is wrong.
 
-    Keys that are not known are skipped. Sizes are checked before memory is taken.
-
-    Raises:
-        SpaceError: It describes no space; the message names the path of what is wrong.
+    Unknown keys are skipped. Sizes are checked before memory is taken.
     """
     return _read(form, "space", SPACE_DEPTH)
 
@@ -1120,14 +1058,15 @@ def _integer(form: Any, name: str, dtype: np.dtype[Any] | None = None) -> int:
 
 
 def _form_array(
-    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], number: Callable[[Any, str], Any]
+    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], ends: np.dtype[Any] | None = None
 ) -> Any:
-    """Return one number for all elements, or a flat list of numbers, as an array."""
+    """Return one number for all elements, or a flat list of numbers, as an array; `ends` is as of `_integer`."""
     flat = form if isinstance(form, list | tuple) else [form]
     if flat is form and len(flat) != math.prod(shape):
         raise ValueError(f"{name}: expected one number or {math.prod(shape)}, found {len(flat)}")
     try:
-        return np.array([number(it, name) for it in flat], dtype=dtype).reshape(shape if flat is form else ())
+        numbers = [float(from_form(it)) if dtype.kind == "f" else _integer(it, name, ends) for it in flat]
+        return np.array(numbers, dtype).reshape(shape if flat is form else ())
     except OverflowError as error:
         raise ValueError(f"{name}: expected integers that fit into {dtype}") from error
 
@@ -1137,23 +1076,16 @@ def _box(form: Mapping[str, Any]) -> Space:
     if form["dtype"] not in _DTYPES:
         raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
     dtype = np.dtype(form["dtype"]).newbyteorder("=")
-
-    def bound(form: Any, name: str) -> float | int:
-        return float(from_form(form)) if dtype.kind == "f" else _integer(form, name, dtype)
-
     wide = np.dtype(np.float64) if dtype.kind == "f" else dtype
-    low, high = (_form_array(form[name], name, shape, wide, bound) for name in ("low", "high"))
+    low, high = (_form_array(form[name], name, shape, wide, dtype) for name in ("low", "high"))
     return Box(low, high, shape, dtype)
 
 
 def _multi_discrete(form: Mapping[str, Any]) -> Space:
     nvec = form["nvec"]
     shape = _form_shape(form) if "shape" in form else (len(nvec),) if isinstance(nvec, list | tuple) else ()
-    counts, start = (
-        _form_array(it, name, shape, np.dtype(np.int64), _integer)
-        for name, it in (("nvec", nvec), ("start", form.get("start", 0)))
-    )
-    return MultiDiscrete(counts, start)
+    start = _form_array(form.get("start", 0), "start", shape, INT64)
+    return MultiDiscrete(_form_array(nvec, "nvec", shape, INT64), start)
 
 
 _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
@@ -1214,7 +1146,7 @@ class _Reading:
         return len(self.text) - len(self.text.lstrip()) + offset + 1
 
     def fail(self, node: ast.expr, expected: str) -> NoReturn:
-        """Refuse what stands at a node."""
+        """Refuse what is at a node."""
         column = self.column(node.col_offset)
         found = self.text[column - 1 :][:20]
         raise SpaceError(f"space, column {column}: expected {expected}, found {found!r}")

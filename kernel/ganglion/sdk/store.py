@@ -22,7 +22,7 @@ _AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind k
 
 
 class Damage(NamedTuple):
-    """Name something that is not what was written: what it is (`episode`, `row`, `file` ...), where, and how."""
+    """Name something that differs from what was written: what it is (`episode`, `row`, `file` ...), where, and how."""
 
     kind: str
     where: str
@@ -37,7 +37,7 @@ class _Opened(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
+        """Close the store; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -49,8 +49,9 @@ class _Opened(ABC):
 class StoreWriter(_Opened):
     """Write the results of one run.
 
-    An episode is shown to readers from the transaction on that seals it: completely, once, after its predecessor of
-    the same worker. Rows of an open episode are never shown. Use as a context manager closes it.
+    Readers see an episode from the transaction on that seals it: completely, once, after its predecessor of the same
+    worker. They never see rows of an open episode. Where a method raises `StoreError`, without more said of it, the
+    store cannot be written, and nothing has changed.
 
     Attributes:
         working: To be called at least once a second while `heads` takes long, so that nobody gives the store up.
@@ -63,9 +64,9 @@ class StoreWriter(_Opened):
         """Take the records of one batch, in order; call `commit` before they are acknowledged.
 
         Each record is a list `[kind, field, ...]`. Value lists are msgpack of one row in declared order, in which an
-        array is its little-endian bytes in C order and nil means not given. Ids are full ids
-        (`<environment>.<local id>`), but local ones where bodies of an agent are in several environments: their rows
-        are shown under full ids. Fields that follow those below are skipped.
+        array is its little-endian bytes in C order and nil means not given. Ids are full (`<environment>.<local id>`);
+        where bodies of an agent are in several environments they are local, and rows are shown under full ids. Fields
+        that follow those below are skipped.
 
         ```text
         run      {uid, experiment, seed, document, plan_digest?, started}      seed: text; started: UTC, ISO 8601
@@ -123,40 +124,36 @@ class StoreWriter(_Opened):
             records: Its records.
 
         Raises:
-            StoreError: A record is malformed (those before it are taken), or rows had to go to disk and could not;
-                then everything is kept, and `commit` tries again.
+            StoreError: A record is malformed; those before it are taken. Or rows could not be written to disk;
+                everything is kept, and `commit` tries again.
         """
 
     @abstractmethod
     def commit(self) -> None:
         """Make everything durable that was applied, in one transaction; rows of open episodes may wait.
 
-        Whether a transaction whose end broke was carried out is looked up, never guessed.
+        After a transaction whose end failed the store is asked whether it was carried out.
 
         Raises:
-            StoreUnavailable: Nothing was written, or that is not known yet; everything is kept, and the next call
-                tries again. Until one succeeds `apply` may refuse to take more.
-            StoreError: Nothing was written, and it will not be by trying again.
+            StoreUnavailable: Nothing was written, or that is not known yet. Everything is kept, and the next call tries
+                again; `apply` may refuse more until one succeeds.
+            StoreError: Nothing was written, and another try would not help.
             Nondeterministic: An episode was sealed before with other rows; that seal is dropped, all else is durable.
         """
 
     def is_open(self, record: Sequence[Any]) -> bool:
-        """Say whether the rows of a record `steps` or `actions` that was applied belong to an episode not sealed yet.
+        """Return whether an applied record `steps` or `actions` is of an open episode, also if that is not known.
 
-        A store that was started again needs these rows once more; a store that does not know returns True.
+        A store that was started again needs the rows of open episodes once more.
         """
         return True
 
     def withdraw(self, phase: int = 0) -> int:
         """Withdraw what keeps an interrupted run from going on in this phase, durably; return how many episodes.
 
-        In one transaction go: the episodes from this phase on that interruption or failure has cut short, always the
-        last of their worker (by their reasons, `interrupted...` and `failed...`); signals and models from this phase
-        on, which are told again; the end of the run. A run that is not there, or was not cut short, stays as it is. To
-        be called before anything is applied.
-
-        Raises:
-            StoreError: It cannot be written; nothing was withdrawn.
+        Call it before `apply`. One transaction removes, from this phase on, the episodes that were cut short (their
+        reasons begin with `interrupted` or `failed`; each is the last of its worker), signals and models, which come
+        again, and the end of the run. A run that is unknown or was not cut short stays as it is.
         """
         raise StoreError(_AS_THEY_ENDED)
 
@@ -169,65 +166,52 @@ class StoreWriter(_Opened):
     ) -> int:
         """Withdraw, durably, what was written behind the place where a run goes on; return how many episodes.
 
-        In one transaction go, from this phase on, the episodes, evaluations and rows of topics that come behind those
-        named: they are told again, and need not be the same ones. All that was applied is made durable too.
+        One transaction removes, from this phase on, the episodes, evaluations and rows of topics behind those named:
+        they come again, and may differ. All that was applied becomes durable too.
 
         Args:
             phase: In which the run goes on.
-            episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, all go.
+            episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, none stays.
             evaluations: (phase, agent) -> number of the last that stays.
             topics: (phase, mode, worker) -> number of the last row that stays.
-
-        Raises:
-            StoreError: It cannot be written; nothing was withdrawn.
         """
         raise StoreError(_AS_THEY_ENDED)
 
     def keep(self, phase: int) -> None:
-        """Keep what was sealed from this phase on, whatever comes out again: it is not repeatable, nor compared.
-
-        To be called before anything is applied.
-        """
+        """Keep what was sealed from this phase on, without comparison: it is not repeatable. Call it before `apply`."""
         raise StoreError(_AS_THEY_ENDED)
 
     def heads(self) -> Mapping[str, Any] | None:
-        """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
+        """Return what the rows of a run can be checked by once `end` is durable, as plain values; None for nothing.
 
-        For recipients of copies of the results, and for the run's manifest. On the first call a writer reads the run
-        back as readers will find it.
-
-        Raises:
-            StoreDamaged: Something is not what was written.
+        It is for the manifest and for recipients of copies. The first call reads the run back as readers will find it;
+        StoreDamaged: something differs from what was written.
         """
         return None
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
-        """Give up what is not durable, and write how the run ended, with space that was kept for that.
-
-        Raises:
-            StoreError: Not even that can be written.
-        """
+        """Drop what is not durable, and write how the run ended, with space that was reserved for it."""
         raise StoreError(f"this store keeps nothing in reserve to write: {reason}")
 
     @abstractmethod
     def discard(self, writer: str) -> None:
-        """Forget the rows of the open episodes of a peer that is gone; its successor sends them again."""
+        """Drop the rows of the open episodes of a lost peer; its successor sends them again."""
 
     @abstractmethod
     def close(self) -> None:
-        """Commit, forget the rows of open episodes, and let go of the store; a second call does nothing."""
+        """Commit, drop the rows of open episodes, and close the store; a second call does nothing."""
 
 
 class StoreReader(_Opened):
     """Read the results of all runs of a store, also while they are written; change nothing.
 
-    Errors of the caller (names of tables, columns and runs, a faulty `where`) are `UsageError` with the nearest right
-    name, those of the store are `StoreError`.
+    A wrong name of a table, column or run, or a faulty `where`, is a `UsageError` with the nearest known name; an error
+    of the store is a `StoreError`.
     """
 
     @abstractmethod
     def tables(self) -> dict[str, list[str]]:
-        """Return the tables and the columns that each has without `wide`, both in the order in which they are shown."""
+        """Return the tables with the columns that each has without `wide`, both in the order of display."""
 
     @abstractmethod
     def columns(
@@ -262,8 +246,8 @@ class StoreReader(_Opened):
             wide: Show each value of a value list as a column of its own, `sensors.<full id>`.
 
         Returns:
-            Maps column -> plain value. Value lists are maps full id -> number, boolean, list for arrays, or None
-            where unknown; a setpoint that was not given is left out.
+            Maps column -> plain value. A value list is a map full id -> number, boolean, list for an array, or None
+            where unknown, without the setpoints that were not given.
         """
 
     @abstractmethod
@@ -271,9 +255,9 @@ class StoreReader(_Opened):
         """Return the id that is meant by an id, a `uid` (its newest run), a beginning of either, or `last`."""
 
     def verify(self, run: str) -> Iterator[Damage]:
-        """Recompute whatever protects the rows of a run, by id; yield what is damaged, the first first.
+        """Recompute what protects the rows of a run, in constant memory; yield damage in order.
 
-        Memory does not grow with the run. StoreError: a store of this kind protects nothing.
+        StoreError: a store of this kind protects nothing.
         """
         raise StoreError("expected a store whose rows can be verified; this kind cannot")
 
@@ -294,8 +278,8 @@ class PointBook(_Opened):
     """Keep the points of one experiment and how far each has come; each call is one transaction.
 
     A point is a map with `point` (its number, from 0), `row` and `repetition` of the design, `seed` (text), `factors`
-    (name -> plain value), `digest` (of the document that the point is), `state` (planned, running, done, failed), `run`
-    (the id of its newest run, None before the first) and `reason` (text or None).
+    (name -> plain value), `digest` (of its document), `state` (planned, running, done, failed), `run` (the id of its
+    newest run, None before the first) and `reason` (text or None).
     """
 
     @abstractmethod
@@ -308,15 +292,15 @@ class PointBook(_Opened):
 
     @abstractmethod
     def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
-        """Note the state of a point that is known, durably.
-
-        Raises:
-            StoreError: It cannot be written, or the point is not known.
-        """
+        """Record the state of a known point, durably; StoreError also for an unknown one."""
 
 
 class Store(ABC):
-    """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point."""
+    """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point.
+
+    A method raises `StoreError`, and has changed nothing, where the store cannot be opened, read or written, is of
+    another program or a newer revision, or where its kind has not what is asked for.
+    """
 
     schemes: ClassVar[tuple[str, ...]]
 
@@ -336,63 +320,41 @@ class Store(ABC):
             started: When the run began, as its record `run` says; one that began at another time is another one.
 
         Raises:
-            StoreError: It cannot be opened or made, or is of another program or revision.
             RunExists: The run is there, or another one of its id.
         """
 
     @classmethod
     @abstractmethod
     def reader(cls, uri: str) -> StoreReader:
-        """Open a store that is there for reading.
-
-        Raises:
-            StoreError: There is none, it cannot be read, or it is of another program or a newer revision.
-        """
+        """Open a store for reading; StoreError also if there is none."""
 
     @classmethod
     @abstractmethod
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
-        """Remove runs by id, in one transaction; return how many episodes each had.
-
-        Raises:
-            StoreError: A run is not there, or the store cannot be written; nothing was removed.
-        """
+        """Remove runs by id in one transaction; return how many episodes each had; StoreError if one is unknown."""
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
-        """Bring a store of an older revision to that of this software, after a copy; return both revisions.
-
-        They are equal where there was nothing to do.
-
-        Raises:
-            StoreError: It cannot be opened or written, is of another program or a newer revision, or a store of this
-                kind has no revisions; it is as it was.
-        """
+        """Copy a store of an older revision, then bring it to that of this software; return both revisions."""
         raise StoreError(f"{uri}: expected a store that has revisions; this kind has none")
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:
-        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none.
-
-        Raises:
-            StoreError: As for `writer`; or a store of this kind keeps no points.
-        """
+        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none."""
         raise StoreError(f"{uri}: expected a store that keeps the points of experiments; this kind does not")
 
 
 class Observer(ABC):
-    """Take what the participants of a run tell; have no influence on it.
+    """Read the messages of a run without influence on it.
 
-    An observer that is slow loses messages instead of slowing the run: `missed` is told which. The store is the one
-    reader that must not lose, and has a contract of its own (`ganglion.sdk.store`).
-
-    `topics` are the ends of the topics that it listens to; `events` carries the events of a run (phases, episodes,
-    signals, waits, lost processes).
+    A slow observer loses messages instead of slowing the run; `missed` names them. The store, which must not lose any,
+    has a contract of its own.
     """
 
+    # The ends of the topics that it reads; `events` has phases, episodes, signals, waits and lost processes.
     topics: ClassVar[tuple[str, ...]] = ("events",)
-    run: str = ""  # the run's id; set before `setup`
-    folder: str = ""  # that of the run, for files of its own; set before `setup`
+    run: str = ""  # the id of the run; set before `setup`
+    folder: str = ""  # the folder of the run, for files of its own; set before `setup`
 
     def setup(self) -> None:  # noqa: B027 - an observer that needs none of this is complete
         """Prepare; called once, before the first message."""
@@ -404,12 +366,12 @@ class Observer(ABC):
         Args:
             topic: One of `topics`.
             event: Name of the event, such as `episode.ended`.
-            fields: What it says; plain values.
-            time_s: When it was told, in seconds since 1970 (UTC).
+            fields: Its fields, plain values.
+            time_s: When it was sent, in seconds since 1970 (UTC).
         """
 
     def missed(self, topic: str, first: int, last: int) -> None:  # noqa: B027
-        """Learn that the messages `first` to `last` of a topic, both included, did not arrive."""
+        """Take note that the messages `first` to `last` of a topic, both included, did not arrive."""
 
     def teardown(self) -> None:  # noqa: B027
-        """Let go of everything; called once, also after an error."""
+        """Release everything; called once, also after an error."""

@@ -19,11 +19,7 @@ Array = NDArray[Any]
 class Layout:
     """Say where in a flat row each id has its columns, and in which shape.
 
-    Args:
-        uids: Full ids, in order.
-        spaces: Their spaces; None where it is not known: then the value is one number.
-        shapes: Shapes of their values; None takes them from the spaces. A Tuple or Dict has the shape of its vector.
-        dtype: Of all values; None takes it from the spaces.
+    A value without a space is one number. Shapes and the one dtype are by default those of the spaces.
     """
 
     __slots__ = ("dtype", "offsets", "scalar", "shapes", "spaces", "uids", "width")
@@ -37,7 +33,7 @@ class Layout:
     ) -> None:
         self.uids = tuple(uids)
         self.spaces = tuple(spaces)
-        self.shapes = tuple(shapes) if shapes is not None else tuple(map(_shape, spaces))
+        self.shapes = tuple(() if it is None else it.shape for it in spaces) if shapes is None else tuple(shapes)
         widths = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
         self.offsets = (0, *np.cumsum(widths, dtype=np.int64).tolist())
         self.width: int = self.offsets[-1]
@@ -61,11 +57,7 @@ class Layout:
         return Layout(uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], self.dtype)
 
     def join(self, other: Layout, dtype: np.dtype[Any]) -> Layout:
-        """Return a layout with the ids of another one behind those of this one, each once.
-
-        Raises:
-            AuthorError: An id has another shape there.
-        """
+        """Return a layout with new ids of another one behind its own; AuthorError for an id of another shape."""
         known = dict(zip(self.uids, zip(self.spaces, self.shapes, strict=True), strict=True))
         for uid, space, shape in zip(other.uids, other.spaces, other.shapes, strict=True):
             before = known.setdefault(uid, (space, shape))[1]
@@ -89,15 +81,8 @@ class Layout:
 
 
 def is_composite(space: Space | None) -> bool:
-    """Tell whether the values of a space have no shape: tuples, maps, arrays of several lengths."""
+    """Return whether values of a space have no shape of their own: tuples, maps, arrays of several lengths."""
     return space is not None and space.composite
-
-
-def _shape(space: Space | None) -> tuple[int, ...]:
-    if space is None or space.scalar:
-        return ()
-    shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
-    return shape
 
 
 NOTHING = Layout((), ())  # the layout of a row without values
@@ -259,14 +244,10 @@ class Table(_Frame):
         return Table(layout, read_only(array))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is the caller's own.
+        """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is a copy.
 
-        A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; a cell of any other value is
-        an array (or what a Tuple or Dict makes), and its column's dtype is object. Rows are there also where there
-        are no columns, and dtypes where there are no rows.
-
-        Raises:
-            ModuleNotFoundError: pandas, which is imported here, is not installed.
+        A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; other columns have the dtype
+        object and arrays (or what a Tuple or Dict makes) as cells. ModuleNotFoundError if pandas is not installed.
         """
         try:
             pandas = importlib.import_module("pandas")  # by name: the kernel needs none, and a check holds it to that

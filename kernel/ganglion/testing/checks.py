@@ -1,4 +1,9 @@
-"""Checks of authors' classes by play; each clause of a contract is the sentence with which a breach is told."""
+"""Checks of authors' classes by play; each clause of a contract is the sentence by which a breach is reported.
+
+A check takes the class, `params` as of the document, and what is drawn (`Drawn`): sensors and actuators, seed of the
+run, episodes, decisions of each. ContractBroken names the class, the clause and what was found; an exception of the
+author is its cause.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +44,7 @@ from ganglion.wire.messages import EnvironmentUpdated, Thought
 # -- clauses, and spaces ----------------------------------------------------------------------------------------------
 @contextmanager
 def clause(whose: type[Any], sentence: str) -> Iterator[None]:
-    """Say of everything that goes wrong inside which sentence of the contract is broken.
-
-    Raises:
-        ContractBroken: Stands for any exception; it is its cause.
-    """
+    """Raise ContractBroken with the sentence of the contract that any exception inside breaks; it is the cause."""
     try:
         yield
     except ContractBroken:
@@ -74,16 +75,7 @@ def first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None
 
 
 def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
-    """Check whether a space keeps its contract.
-
-    Args:
-        space: Any object of the six classes, or of a class of your own that inherits one.
-        samples: How many values are drawn.
-        seed: Of the draws.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found.
-    """
+    """Check whether a space, also of a class that inherits one of ours, keeps its contract; `samples` are drawn."""
     cls = type(space)
     _check_forms(cls, space)
     draws = [generator_from_words(words(seed, ["check"])) for _ in range(2)]
@@ -107,7 +99,7 @@ def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
 
 
 def _check_forms(cls: type[Space], space: Space) -> None:
-    """Send a space through text and wire, where one of an author's class is told as the class that it inherits."""
+    """Send a space through text and wire, where one of an author's class becomes the class that it inherits."""
     for form in ("text", "wire"):
         sentence = f"it is equal after its way through {form}"
         with clause(cls, sentence):
@@ -315,16 +307,8 @@ def check_muscle(
 ) -> None:
     """Check whether a muscle keeps its contract, by episodes with readings drawn from the sensors' spaces.
 
-    Args:
-        cls: The class.
-        params: Of the document.
-        brain: Its brain, for one that cannot act before the first update; with None it acts as in a test phase
-            without a model.
-        brain_params: Of the brain.
-        drawn: What it is to see and to set, and how long: see `Drawn`.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    A muscle that cannot act before the first update needs its `brain`; without one it acts as in a test phase without a
+    model.
     """
     trial = _Trial(**drawn)
 
@@ -360,20 +344,10 @@ def check_brain(
 ) -> None:
     """Check whether a brain keeps its contract, by episodes of its muscle with drawn readings and rewards.
 
-    Its updates must travel and fit its muscle, its model is stored and loaded again, it is told of an evaluation, and,
-    if it is a `CheckpointableBrain`, it is exported in the middle of each episode and goes on elsewhere. If it has a
-    `pretrain` of its own, all but the model is asked of it once more after drawn episodes.
-
-    Args:
-        cls: The class.
-        params: Of the document.
-        muscle: Its muscle; the default acts by chance and takes any update.
-        muscle_params: Of the muscle.
-        objective: What the rows are judged by; the default sums the rewards.
-        drawn: See `Drawn`.
-
-    Raises:
-        ContractBroken: As `check_muscle`.
+    Its updates must travel and fit its muscle, which by default acts by chance and takes any update. Its model is
+    stored and loaded again; it gets an evaluation; a `CheckpointableBrain` is exported in the middle of each episode
+    and goes on elsewhere. If it has a `pretrain` of its own, all but the model is checked once more after drawn
+    episodes. The default objective sums the rewards.
     """
     trial = _Trial(**drawn)
 
@@ -404,7 +378,7 @@ def check_brain(
             sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
             _check_replaced(cls, trial, lambda: agent_of(Path(folder) / "replaced"), trace, sentence)
         _check_model(cls, agent_of, Path(folder))
-        if cls.pretrain is not Brain.pretrain:  # else it hears of recorded decisions by `thinking`
+        if cls.pretrain is not Brain.pretrain:  # else recorded decisions come by `thinking`
             _check_pretrain(cls, trial, lambda it: agent_of(Path(folder) / "taught", sessions=it))
 
 
@@ -462,16 +436,7 @@ def check_objective(
 ) -> None:
     """Check whether an objective keeps its contract, by episodes with drawn readings, setpoints and rewards.
 
-    In one row of each episode no reward is there, as it happens under taking turns.
-
-    Args:
-        cls: The class.
-        params: Of the document.
-        rewards: What is judged.
-        drawn: See `Drawn`; actuators are set by chance.
-
-    Raises:
-        ContractBroken: As `check_muscle`.
+    In one row of each episode no reward is there, as under taking turns; actuators are set by chance.
     """
     trial = _Trial(rewards=rewards, **drawn)
 
@@ -500,18 +465,9 @@ def check_equivalence(
 ) -> None:
     """Check that two forms of one agent do the same: each decision, objective, update and model, bit for bit.
 
-    Usually one of them has `propose_actions` and `thinking`, the other `batched`, `propose_batch` and `learn`.
-
-    Args:
-        a: A muscle, or a muscle and its brain; without a brain there is no learning.
-        b: The other form.
-        muscle_params: Of the document, for both.
-        brain_params: Likewise.
-        objective: What both are judged by.
-        drawn: See `Drawn`.
-
-    Raises:
-        ContractBroken: Names the classes and the first thing that differs; an author's own exception is its cause.
+    A form is a muscle, or a muscle and its brain; without a brain there is no learning. Usually one has
+    `propose_actions` and `thinking`, the other `batched`, `propose_batch` and `learn`. Parameters and objective are
+    those of both. ContractBroken names the first thing that differs.
     """
     drawn.setdefault("sensors", _FORM_SENSORS)
     trial = _Trial(rewards=_REWARDS[:1], unrewarded=None, **drawn)
@@ -579,21 +535,11 @@ def check_environment(
 ) -> None:
     """Check whether an environment keeps its contract.
 
-    It is started, given setpoints drawn from its spaces and the bounds of these, reset at the end of an episode and
-    in the middle of one, and shut down; and all that a second and a third time, which must give the same bits. In the
-    third each reset is done twice, with a step between them in which no actuator is set. One with `save_state` and
-    `load_state` is asked for its state once in each episode, and another one is put in its place. A functional one is
-    checked by `check_functional` before.
-
-    Args:
-        cls: The class.
-        params: Of the document.
-        seed: Of the run.
-        episodes: How many episodes, at least 2.
-        steps: How many steps an episode has at most.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    It is started, gets setpoints drawn from its spaces and the bounds of these, is reset at the end of an episode and
+    in the middle of one, and is shut down. The second and the third time must give the same bits; in the third each
+    reset is done twice, with a step between them in which no actuator is set. With `save_state` and `load_state` it
+    gives its state once in each episode to another object, which takes its place. `check_functional` comes first for a
+    functional environment. There are at least 2 `episodes` of at most so many `steps`.
     """
     if issubclass(cls, FunctionalEnvironment):
         check_functional(cls, params, seed=seed)
@@ -608,7 +554,7 @@ def check_environment(
 
 
 def _run(trial: _Course, sentence: str) -> list[bytes]:
-    """Return the answers of one that did all else right before; what goes wrong now is told of this sentence."""
+    """Return the answers of a class that kept all else before; what goes wrong now breaks this sentence."""
     try:
         return trial.run()
     except ContractBroken as error:
@@ -732,17 +678,8 @@ def check_functional(
 ) -> None:
     """Check whether a functional environment is the pure function on batches that its contract says.
 
-    Each method is asked twice with the same, and for each row alone, in every step; rows of bodies that ended leave.
-
-    Args:
-        cls: The class.
-        params: Of the document.
-        seed: Of the run.
-        bodies: How many rows, at least 2.
-        steps: How many steps; where all bodies have ended the next episodes are begun.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    In every step each method is called twice with equal arguments, and for each row alone. There are `bodies` rows, at
+    least 2; rows of bodies that ended leave, and where none is left the next episodes begin.
     """
     draw = generator_from_words(words(seed, ["check"]))
     with clause(cls, "it is made with the params of the document"):
@@ -821,7 +758,7 @@ class _Teller(Chance):
 
 
 class _Hearer(CheckpointableBrain):
-    """Return what is heard as the update."""
+    """Return what came as the update."""
 
     CHECKPOINT_FORMAT, CHECKPOINT_SCHEMA_VERSION = "hearer", 1
 
@@ -842,16 +779,7 @@ class _Hearer(CheckpointableBrain):
 
 
 def check_filter(cls: type[Filter], params: Params = None, **drawn: Unpack[Drawn]) -> None:
-    """Check whether a filter keeps its contract, with drawn readings and setpoints.
-
-    Args:
-        cls: The class.
-        params: Of the document.
-        drawn: What lies before it; see `Drawn`.
-
-    Raises:
-        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
-    """
+    """Check whether a filter keeps its contract, with drawn readings and setpoints."""
     drawn.setdefault("sensors", _FORM_SENSORS)
     drawn.setdefault("actuators", _FILTER_ACTUATORS)
     trial = _Trial(**drawn)

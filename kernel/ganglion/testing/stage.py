@@ -115,14 +115,7 @@ def _plugin(name: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class StagedEnvironment:
-    """Host an environment as a run would, without a run.
-
-    Args:
-        cls: Its class; `reward` and `transformer` are classes, too.
-        params: Of the document.
-        seed: Of the run.
-        worker: Whose environment it is: each has other random numbers.
-    """
+    """Host an environment of a class as a run with this seed would, without a run; each worker has other numbers."""
 
     def __init__(
         self,
@@ -195,11 +188,9 @@ class StagedAgent:
     """Host an agent's muscle, objective, filters and, in training, its brain, as a run with one worker would.
 
     Args:
-        muscle: Its class.
-        sensors: What it sees, with full ids; values are not looked at.
+        sensors: What it sees, with full ids; values are ignored.
         actuators: What it sets; their values are their no-ops.
         rewards: What its objective judges.
-        objective: Its class.
         brain: Its class; None for an agent that does not learn.
         filters: Classes and parameters, in document order.
         mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
@@ -304,7 +295,7 @@ class StagedAgent:
 
     @property
     def can_be_replaced(self) -> bool:
-        """Say whether `replace_brain` loses nothing of the filters."""
+        """Return whether `replace_brain` loses nothing of the filters."""
         filters = self._brain_host._filters  # noqa: SLF001 - the stage is the host's other half
         return filters is None or filters.can_be_kept
 
@@ -390,12 +381,9 @@ def make_agent(
             `filters`, each a name, or a map {name, params}. Sensors and actuators that it names are all of those given.
         folder: Where import paths of the definition begin.
         allow: Packages that import paths may name.
-        stage: `sensors`, `actuators` and `rewards`, and where they are to be set `mode`, `seed`, `models` and `load`,
-            as of `StagedAgent`.
+        stage: `sensors`, `actuators`, `rewards`, and perhaps `mode`, `seed`, `models`, `load`, as of `StagedAgent`.
 
-    Raises:
-        UsageError: The definition has a key that no agent has.
-        PluginInvalid: A name means no plugin, or a class that does not fit.
+    UsageError: the definition has a key that no agent has; PluginInvalid: a name means no plugin, or the class misfits.
     """
     strange = [key for key in definition if key not in _KEYS]
     if strange:

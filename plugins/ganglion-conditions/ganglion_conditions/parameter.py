@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from ganglion.sdk.naming import nearest
 
 __all__ = ["choice", "count", "known", "number", "table", "text"]
 
@@ -53,5 +54,4 @@ def known(agents: Iterable[str], document: Mapping[str, Any]) -> None:
     names = document.get("known_agents")
     for agent in agents:
         if names is not None and agent not in names:
-            like = difflib.get_close_matches(agent, names, n=1)
-            raise ValueError(f"there is no agent `{agent}`" + (f"; did you mean `{like[0]}`?" if like else ""))
+            raise ValueError(f"there is no agent `{agent}`{nearest(agent, names)}")

@@ -21,8 +21,7 @@ def flat(reading: SensorInformation) -> Floats:
 
 def box_like(space: Space, low: Floats, high: Floats) -> Box:
     """Return a box of float64 with these bounds per column, in the shape of a space; of a Tuple or Dict, flat."""
-    shape: tuple[int, ...] = () if space.scalar else getattr(space, "shape", (space.size,))
-    return Box(low.reshape(shape), high.reshape(shape), shape)
+    return Box(low.reshape(space.shape), high.reshape(space.shape), space.shape)
 
 
 def shaped(columns: Floats, box: Box, like: SensorInformation, uid: str | None = None) -> SensorInformation:

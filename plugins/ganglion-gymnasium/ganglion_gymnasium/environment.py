@@ -202,7 +202,7 @@ class GymnasiumEnvironment(Environment):
                 body = self.bodies[row]
                 SensorInformation(observation, space, "observation", body=(body.agent, body.b))  # refuses it by name
                 raise
-        return np.stack(vectors).reshape(len(vectors), *getattr(space, "shape", (-1,)))
+        return np.stack(vectors).reshape(len(vectors), *space.shape)
 
 
 def _check_id(id: str) -> None:  # noqa: A002 - as in the constructor

@@ -437,8 +437,7 @@ class ReplayEnvironment(Environment):
 
     @staticmethod
     def _stacked(values: Sequence[Any], space: Space) -> Array:
-        shape = () if space.scalar else getattr(space, "shape", (space.size,))
-        return np.array(values, space.dtype).reshape(len(values), *shape)
+        return np.array(values, space.dtype).reshape(len(values), *space.shape)
 
     def _named(self, row: int) -> str:
         if not self.bodies:

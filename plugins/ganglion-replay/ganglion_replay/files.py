@@ -146,7 +146,7 @@ def _reward_spaces(session: Session) -> Pairs:
         if np.result_type(*(space.dtype for space in spaces), *([] if spaces else [dtype])) == dtype:
             return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
         # One was missing somewhere, which no integer can say.
-        spaces = [Box(-np.inf, np.inf, shape_of(space), dtype) for space in spaces]
+        spaces = [Box(-np.inf, np.inf, space.shape, dtype) for space in spaces]
         return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
     if width != len(ids) and len(ids) != 1:
         what = f"{len(ids)} rewards of one number each"
@@ -290,11 +290,6 @@ def _check(at: str, name: str, array: Array, rows: int, shape: tuple[int, ...], 
         raise RecordingInvalid(f"{at}: {name}: expected {rows} rows, found {len(array)}")
 
 
-def shape_of(space: Space) -> tuple[int, ...]:
-    """Return the shape of one value in a file; a value of several parts is a vector."""
-    return () if space.scalar else tuple(getattr(space, "shape", (space.size,)))
-
-
 def _matrix(at: str, pairs: Pairs, arrays: Sequence[Array], rows: int, missing: bool = False) -> Array:
     """Return columns side by side, checked; the dtype is that of all their spaces together."""
     spaces = [parse_space(text) for _, text in pairs]
@@ -303,7 +298,7 @@ def _matrix(at: str, pairs: Pairs, arrays: Sequence[Array], rows: int, missing: 
     found = np.empty((rows, sum(space.size for space in spaces)), dtype_of(pairs))
     begin = 0
     for (uid, _), space, array in zip(pairs, spaces, arrays, strict=True):
-        _check(at, uid, array, rows, shape_of(space), space.dtype)
+        _check(at, uid, array, rows, space.shape, space.dtype)
         flat = array.reshape(rows, space.size)
         if not missing:
             _check_numbers(at, uid, space, flat)
@@ -332,7 +327,7 @@ def split(session: Session, form: Form) -> tuple[list[Array], list[Array], list[
     for _, text in form.rewards:
         space = parse_space(text)
         part = session.rewards[:, begin : begin + space.size]
-        rewards.append(part.reshape(len(part), *shape_of(space)).astype(space.dtype, copy=False))
+        rewards.append(part.reshape(len(part), *space.shape).astype(space.dtype, copy=False))
         begin += space.size
     return list(session.readings.values()), list(session.setpoints.values()), rewards
 

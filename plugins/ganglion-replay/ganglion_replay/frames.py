@@ -29,7 +29,6 @@ from ganglion_replay.files import (
     key_of,
     library,
     parse_space,
-    shape_of,
     split,
 )
 from ganglion_replay.minari import values_of
@@ -75,7 +74,7 @@ class _TableWriter(Writer):
 
     def _type(self, space: Any) -> Any:
         kind = self._arrow.from_numpy_dtype(space.dtype)
-        shape = shape_of(space)
+        shape = space.shape
         return self._arrow.list_(kind, int(np.prod(shape))) if shape else kind
 
     def add(self, session: Session) -> None:
@@ -203,7 +202,7 @@ class _TableDataset(Dataset):
         for title, kind in _PARTS:
             for uid, text in getattr(self.form, kind):
                 space = parse_space(text)
-                element, shape = pa.from_numpy_dtype(space.dtype), shape_of(space)
+                element, shape = pa.from_numpy_dtype(space.dtype), space.shape
                 plain[f"{title}.{uid}"] = pa.list_(element, int(np.prod(shape))) if shape else element
         for name, kind in plain.items():
             places = schema.get_all_field_indices(name)
@@ -306,7 +305,7 @@ class _TableDataset(Dataset):
                 end = rows if title == "sensors" else steps
                 missing = title == "rewards"
                 found = self._known(at, name, column(name, 0, end)) if missing else values(name, end)
-                arrays[title].append(found.reshape(end, *shape_of(space)))
+                arrays[title].append(found.reshape(end, *space.shape))
         version = _one(column("policy_version", 0, steps))
         policy = _one(column("policy", 0, steps)).to_pylist()
         return assembled(

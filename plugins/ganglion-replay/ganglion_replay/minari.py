@@ -30,7 +30,6 @@ from ganglion_replay.files import (
     library,
     parse_space,
     read_json,
-    shape_of,
     split,
     text_of,
 )
@@ -346,7 +345,7 @@ class _MinariDataset(Dataset):
             for (uid, space), path in zip(leaves, self._paths_of(name), strict=True):
                 dtype = space.dtype if first is None else first[2](name, path).dtype
                 same = dtype != space.dtype and dtype.kind in "iuf" and _kind(dtype) == _kind(space.dtype)
-                kept = Box(-np.inf, np.inf, shape_of(space), dtype) if same else space
+                kept = Box(-np.inf, np.inf, space.shape, dtype) if same else space
                 pairs.append([f"environment.{uid}", text_of(kept)])
             columns.append(pairs)
         dtype = np.dtype(np.float64) if first is None else first[2]("rewards", ()).dtype
@@ -596,7 +595,7 @@ class _ParquetDataset(_MinariDataset):
             space = parse_space(pairs[column][1])
         else:
             space = self._foreign[name == "actions"][column][1]
-        shape = shape_of(space)
+        shape = space.shape
         if found.ndim > 1 and found.shape[1] == int(np.prod(shape)):
             return found.reshape(len(found), *shape)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import LinearSchedule
 
+from ganglion.sdk.naming import nearest
 from ganglion_sb3.brain import CHOICES
 
 __all__ = ["algorithm_named", "make_algorithm", "make_policy"]
@@ -34,7 +34,7 @@ MODULES = {"activation_fn": torch.nn, "optimizer_class": torch.optim}
 def algorithm_named(name: str) -> type[BaseAlgorithm]:
     """Return the class; ValueError says which there are."""
     if name not in CHOICES:
-        raise ValueError(f"algorithm: expected one of {', '.join(CHOICES)}, found {name!r}{_near(name, CHOICES)}")
+        raise ValueError(f"algorithm: expected one of {', '.join(CHOICES)}, found {name!r}{nearest(name, CHOICES)}")
     found: type[BaseAlgorithm] = getattr(stable_baselines3, name)
     return found
 
@@ -126,8 +126,8 @@ def policy_arguments(cls: type[BaseAlgorithm], policy: str, given: Mapping[str, 
     for key, value in given.items():
         if key not in known:
             raise ValueError(
-                f"policy_kwargs: {policy} of {cls.__name__} does not take {key!r}{_near(key, known)}; expected "
-                f"{', '.join(sorted(known))}"
+                f"policy_kwargs: {policy} of {cls.__name__} does not take {key!r}; expected "
+                f"{', '.join(sorted(known))}{nearest(key, sorted(known))}"
             )
         if key in MODULES:
             found[key] = getattr(MODULES[key], str(value), None)
@@ -143,10 +143,9 @@ def _taken(cls: type[BaseAlgorithm], params: Mapping[str, Any]) -> dict[str, Any
     found = dict(params)
     for key, value in params.items():
         if key not in known:
-            ours = " (that is for the bus to say)" if key in OURS & set(signature) else _near(key, known)
-            raise ValueError(
-                f"algorithm_params: {cls.__name__} does not take {key!r}{ours}; expected {', '.join(sorted(known))}"
-            )
+            why = ", which the bus sets" if key in OURS & set(signature) else ""
+            expected = f"{', '.join(sorted(known))}{nearest(key, sorted(known))}"
+            raise ValueError(f"algorithm_params: {cls.__name__} does not take {key!r}{why}; expected {expected}")
         if key in SCHEDULES and isinstance(value, Mapping):
             if set(value) != {"linear"}:
                 raise ValueError(f"algorithm_params.{key}: expected a number or {{linear: number}}, found {value!r}")
@@ -161,8 +160,3 @@ def _check_policy(cls: type[BaseAlgorithm], policy: str, observed: spaces.Space[
         raise ValueError(f"policy: expected one of {', '.join(cls.policy_aliases)}, found {policy!r}")
     if isinstance(observed, spaces.Dict) and policy != "MultiInputPolicy":
         raise ValueError(f"policy: a Dict needs MultiInputPolicy, found {policy!r}")
-
-
-def _near(name: str, known: Any) -> str:
-    found = difflib.get_close_matches(name, list(known), 1)
-    return f" (did you mean {found[0]!r}?)" if found else ""

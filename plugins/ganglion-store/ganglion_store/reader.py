@@ -20,7 +20,7 @@ from ganglion_store.engine import Cursor, engine_of
 from ganglion_store.schema import SHOWN, Shown
 from ganglion_store.values import Declared, Key, declared_lists, named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
-from ganglion_store.where import condition, nearest
+from ganglion_store.where import condition, nearest_of
 
 _FETCH = 500  # rows per call of the driver
 
@@ -168,7 +168,7 @@ class SqlReader(StoreReader):
         keys: dict[str, tuple[str, str | None]] = {}
         for name in asked:
             if name not in known:
-                raise UsageError(f"there is no column `{name}` in {table}{nearest(name, known)}")
+                raise UsageError(f"there is no column `{name}` in {table}{nearest_of(name, known)}")
             if name not in shown.columns:
                 column = next(c for c in parts if name.startswith(f"{c}.") and name[len(c) + 1 :] in parts[c])
                 keys[name] = (column, name[len(column) + 1 :])
@@ -200,7 +200,7 @@ class SqlReader(StoreReader):
         known = dict(self._execute(select(r.run, r.number).order_by(r.number))) if runs else {}
         for run in runs:
             if run not in known:
-                raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, known)}")
+                raise UsageError(f"{self._path}: there is no run `{run}`{nearest_of(run, known)}")
         return [known[run] for run in runs]
 
     def _of_runs(self, query: Select[Any], shown: Shown, runs: Sequence[str]) -> Select[Any]:
@@ -231,7 +231,7 @@ class SqlReader(StoreReader):
             raise UsageError(f"{self._path}: `{run}` may be any of the runs {', '.join(begun[:10])}")
         if not ids:
             raise UsageError(f"{self._path}: expected the run `{run}`, found no run at all")
-        raise UsageError(f"{self._path}: there is no run `{run}`{nearest(run, [*ids, *newest])}")
+        raise UsageError(f"{self._path}: there is no run `{run}`{nearest_of(run, [*ids, *newest])}")
 
     # -- integrity ----------------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class SqlReader(StoreReader):
 def _shown(table: str) -> Shown:
     found = SHOWN.get(table)
     if found is None:
-        raise UsageError(f"there is no table `{table}`{nearest(table, SHOWN)}")
+        raise UsageError(f"there is no table `{table}`{nearest_of(table, SHOWN)}")
     return found
 
 
@@ -299,7 +299,7 @@ def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[Co
     for name in order or ():
         column = shown.columns.get(name.removeprefix("-"))
         if column is None:
-            raise UsageError(f"there is no column `{name}` in {table}{nearest(name, shown.columns)}")
+            raise UsageError(f"there is no column `{name}` in {table}{nearest_of(name, shown.columns)}")
         if isinstance(column.type, LargeBinary):
             raise UsageError(f"expected a column with one value to sort by, found `{name}`, which holds many")
         yield column.desc().nulls_last() if name.startswith("-") else column.nulls_first()

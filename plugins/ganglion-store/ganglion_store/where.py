@@ -18,7 +18,6 @@ character) and makes no difference between a and A.
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -27,16 +26,14 @@ from typing import Any, NoReturn
 
 from sqlalchemy import BigInteger, Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
 
+from ganglion.sdk.naming import nearest
 from ganglion.sdk.store import UsageError
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `, did you mean ...?` if one of the names is like this one, else the list of names."""
+def nearest_of(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean ...?` if one of the names is like this one, else the list of names."""
     known = list(names)
-    found = difflib.get_close_matches(name, known, 1, 0.6)
-    if found:
-        return f"; did you mean `{found[0]}`?"
-    return f"; there are: {', '.join(known)}" if known else ""
+    return nearest(name, known) or (f"; there are: {', '.join(known)}" if known else "")
 
 
 _DEPTH_MAX = 64  # parentheses and `not`; SQLite itself stops at a depth of 1000
@@ -238,7 +235,7 @@ class _Parser:
         if column is None:
             raise UsageError(
                 f"where, character {token.at + 1}: there is no column `{token.text}`"
-                f"{nearest(token.text, self._columns)}; text stands in quotes: '{token.text}'"
+                f"{nearest_of(token.text, self._columns)}; text stands in quotes: '{token.text}'"
             )
         operand = _Operand(column, _kind(column), True, token.text)
         if not any_column:

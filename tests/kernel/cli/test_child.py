@@ -128,7 +128,7 @@ def test_processes_that_end_or_hang_are_named(plan: Any, capfd: pytest.CaptureFi
         (2, "environment shot (worker 0): its process ended while it was started: killed by SIGKILL"),
         (3, "environment stuck (worker 0): it hangs: expected it to start within 0.5 s and to shut down within 30 s"),
         (4, "environment wrong (worker 0), class World, hook start_environment: ZeroDivisionError: division by zero"),
-        (20, "agent ada: sensors: 'good.1' was not declared by its environment; did you mean 'good.x'?"),
+        (20, "agent ada: sensors: 'good.1' was not declared by its environment; did you mean `good.x`?"),
     ] == found
     shown = capfd.readouterr().err
     assert 'trial_world.py", line 8 in start_environment' in shown  # of the one that hangs

@@ -74,6 +74,18 @@ def test_deep(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{good}:8:36: schedule.one.agents.ada.muscle: " in printed
 
 
+def test_strict(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings, of the document and of conditions, stand in order of line; with --strict they count as errors."""
+    never = "one:\n      simulation: {conditions: [environment, {name: max_steps, params: {steps: 9}}]}"
+    good.write_text(GOOD.replace("one:", never).replace('version: "0.1"', 'version: "0.9"'))
+    statuses = [main(["check", *words, str(good)]) for words in ([], ["--strict"], ["--deep", "--strict"])]
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [0, 2, 2] == statuses
+    assert [f"{good}:3:10: ", f"{good}:7:53: "] == [line.partition("warning: ")[0] for line in lines[-3:-1]]
+    assert "2 warnings" == lines[-1]
+
+
 # -- graph ------------------------------------------------------------------------------------------------------------
 DUMMY, ENDS = PluginPlan("dummy"), PluginPlan("max_episodes")
 ENVIRONMENTS = [

@@ -8,12 +8,11 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from fakepeer import FakeClock, FakeLink, Hosted
+from fakepeer import OWN, STREAM, TEN, FakeClock, FakeLink, Hosted, declared
 
 from ganglion.peer.worker.controller import ControllerHost
 from ganglion.sdk.controller import Controller
-from ganglion.sdk.seed import words
-from ganglion.sdk.spaces import Box, Discrete, Space
+from ganglion.sdk.spaces import Discrete
 from ganglion.testing.stage import Classes
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
@@ -36,63 +35,6 @@ from ganglion.wire.messages import (
     Verdict,
     WorkerFailed,
 )
-
-STREAM = words(1, ["test"])
-
-
-class StandingPeer:
-    """Be a participant whose journal is begun anew at every stand; keeps the state and the warnings."""
-
-    recorded = journals = idle = takes_attributes = True
-    size_bytes = 0
-
-    def __init__(self, name: str, state: bytes | None = None) -> None:
-        self.state, self.warnings = state, list[str]()
-        self.welcome, self.name = None, name
-
-    def clock(self) -> float:
-        """Return ever later times."""
-        return float(self.journal_bytes)
-
-    @property
-    def journal_bytes(self) -> int:
-        """Return ever more bytes."""
-        self.size_bytes += 1 << 30
-        return self.size_bytes
-
-    def state_of_predecessor(self, anew: bool = False) -> bytes | None:
-        """Return what a predecessor left."""
-        return self.state
-
-    def begin_journal(self, heard: None, state: bytes) -> bool:
-        """Keep a state."""
-        self.state = state
-        return True
-
-    def warn(self, text: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(text)
-
-    def tell(self, *args: Any, **more: Any) -> None:
-        """Say nothing."""
-
-
-def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
-    """Return a declaration as it travels."""
-    found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
-    if value is not None:
-        found["value"] = value
-    return found
-
-
-UNIT = Box(0.0, 1.0, ())
-TEN = Discrete(10)
-
-
-@pytest.fixture
-def standing() -> type[StandingPeer]:
-    """Return the class of a participant whose journal is begun anew at every stand."""
-    return StandingPeer
 
 
 @pytest.fixture
@@ -134,34 +76,23 @@ class FakeWorldPeer:
     `ends` is the step in which it terminates, `truncates` that in which it is cut off; 0 is never.
     """
 
-    def __init__(
-        self, actuators: Sequence[str] = ("a",), ends: int = 0, truncates: int = 0, late: bool = False
-    ) -> None:
-        self.actuators, self.ends, self.truncates, self.late = list(actuators), ends, truncates, late
+    def __init__(self, actuators: Sequence[str] = ("a",), ends: int = 0, truncates: int = 0) -> None:
+        self.actuators, self.ends, self.truncates = list(actuators), ends, truncates
         self.step = 0
         self.sensor = "s"
-        self.fails_at = 0
-        self.told = False
-        self.stamp: str | None = None
-        self.left: Any = None  # a world state
 
     def start(self) -> EnvironmentDeclared:
-        """Declare; with `late` rewards come with the first update."""
-        self.step, self.told = 0, not self.late
-        rewards = None if self.late else [declared("r", Discrete(10_000))]
+        """Declare."""
+        self.step = 0
         actuators = [declared(uid, TEN, 0) for uid in self.actuators]
+        rewards = [declared("r", Discrete(10_000))]
         return EnvironmentDeclared([declared(self.sensor, Discrete(1000))], actuators, [[0]], rewards)
 
-    def update(self) -> EnvironmentUpdated | Failure:
+    def update(self) -> EnvironmentUpdated:
         """Count one step; the reward is ten times its number."""
         self.step += 1
-        if self.step == self.fails_at:
-            return Failure("author", "ValueError: no", "environment, hook update", "Traceback: here")
-        ids = None if self.told else [declared("r", Discrete(10_000))]
-        self.told = True
         flags = (self.step == self.ends, self.step == self.truncates)
-        rows = ([[self.step]], [[10 * self.step]])
-        return EnvironmentUpdated(*rows, *flags, self.step, self.stamp, ids, self.left)
+        return EnvironmentUpdated([[self.step]], [[10 * self.step]], *flags, self.step)
 
     def reset(self) -> EnvironmentUpdated:
         """Begin at 0."""
@@ -177,13 +108,10 @@ class FakeAgentPeer:
         self.acts: list[Act] = []
         self.decisions = 0
         self.signals: dict[int, str] = {}  # number of the act -> signal of the brain in its answer
-        self.fails_at = 0
 
     def act(self, act: Act) -> Acted | Failure:
         """Propose, settle or close."""
         self.acts.append(act)
-        if len(self.acts) == self.fails_at:
-            return Failure("author", "ValueError: bad", "muscle, hook propose_actions", "Traceback: there")
         objective = None
         if act.rewards is not None:
             objective = [float(sum(value for value in act.rewards[0] if value is not None))]
@@ -218,7 +146,6 @@ class Worker:
         self.failures: list[WorkerFailed] = []
         self.verdicts: list[Verdict] = []
         self.goes: list[Go] = []
-        self.acknowledges = True
         self.link.answers |= {
             "environment.start": lambda peer, it: self.worlds[it.uid].start(),
             "environment.update": lambda peer, it: self._world(peer).update(),
@@ -241,8 +168,7 @@ class Worker:
             if sent.head.call == "record.batch":
                 batch = codec_of(RecordBatch).decode(sent.body)
                 self.batches.append(batch)
-                if self.acknowledges:
-                    self.link.tell("r/store", "record.ack", RecordAck(batch.number))
+                self.link.tell("r/store", "record.ack", RecordAck(batch.number))
 
         self.link.send = take  # type: ignore[method-assign]
 
@@ -260,31 +186,14 @@ class Worker:
         self.boundaries.append(report)
         return self.goes.pop(0) if self.goes else Go(round=report.round)
 
-    def setup(
-        self, store: str | None = "r/store", evaluation: bool = False, mends: bool = False, restarts: bool = False
-    ) -> ControllerReady:
+    def setup(self, evaluation: bool = False, mends: bool = False) -> ControllerReady:
         """Begin the phase."""
-        mode = "evaluate" if evaluation else "train"
-        environments = [
-            {
-                "uid": uid,
-                "peer": f"r/environment/{uid}/0",
-                "plugin": {"name": "own", "params": {}},
-                "params": {},
-                "reward": None,
-                "transformer": None,
-                "seed": 1,
-                "stream": STREAM,
-                "episode_seed": 2,
-                "episode_stream": STREAM,
-                "restarts": restarts,
-            }
-            for uid in self.worlds
-        ]
-        plugin = {"name": "own", "params": {}}
+        seeds = {"seed": 1, "stream": STREAM, "episode_seed": 2, "episode_stream": STREAM}
+        parts = {"plugin": OWN, "params": {}, "reward": None, "transformer": None, "restarts": False}
+        environments = [{"uid": uid, "peer": f"r/environment/{uid}/0", **parts, **seeds} for uid in self.worlds]
         message = ControllerSetup(
-            *("r", 0, "one", mode, 0, plugin, self.conditions, environments),
-            *(STREAM, {}, "r/governor", store, evaluation),
+            *("r", 0, "one", "evaluate" if evaluation else "train", 0, OWN, self.conditions, environments),
+            *(STREAM, {}, "r/governor", "r/store", evaluation),
             mends=mends,
         )
         found: ControllerReady = self.hosted.ask("controller.setup", message, "r/governor")
@@ -295,20 +204,11 @@ class Worker:
         agents = []
         for name, agent in self.agents.items():
             touched = {uid.partition(".")[0] for uid in (*agent.sensors, *agent.actuators)}
-            setup = {
-                "name": name,
-                "peer": f"r/muscle/{name}/0",
-                "brain": None,
-                "muscle": {"name": "own"},
-                "objective": {"name": "own"},
-                "sensors": [declared(uid, Discrete(1000)) for uid in agent.sensors],
-                "actuators": [declared(uid, TEN, 0) for uid in agent.actuators],
-                "rewards": None,
-                "environments": [uid for uid in self.worlds if uid in touched],
-                "stream": STREAM,
-                "objective_stream": STREAM,
-                "models": None,
-            }
+            setup = {"name": name, "peer": f"r/muscle/{name}/0", "brain": None, "muscle": OWN, "objective": OWN}
+            setup |= {"rewards": None, "models": None, "stream": STREAM, "objective_stream": STREAM}
+            setup["sensors"] = [declared(uid, Discrete(1000)) for uid in agent.sensors]
+            setup["actuators"] = [declared(uid, TEN, 0) for uid in agent.actuators]
+            setup["environments"] = [uid for uid in self.worlds if uid in touched]
             agents.append(setup | agent.setup)
         verdict = verdict or Verdict("RESET")
         message = ControllerStart(agents, common, "lockstep", verdict, settle)
@@ -320,6 +220,14 @@ class Worker:
         self.start(common, settle, verdict)
         self.hosted.host.tick()
         assert [] == self.failures
+
+    def fail(self, common: bool = False, verdict: Verdict | None = None, **setup: bool) -> WorkerFailed:
+        """Run a phase that fails, and return what the governor is told."""
+        self.setup(**setup)
+        self.start(common, verdict=verdict)
+        self.hosted.host.tick()
+        [report] = self.failures
+        return report
 
     def steps(self) -> list[tuple[str, str]]:
         """Return whom the controller asked for what, by short names, from the first act on."""
@@ -359,19 +267,6 @@ class AtOnce(Controller):
         await self.update(await self.act(self.agents), self.agents)
 
 
-class InTurns(Controller):
-    """Let one act after the other."""
-
-    async def advance(self) -> None:
-        """Make one turn."""
-        acting = self.turn(self.step)
-        await self.update(await self.act(acting), acting)
-
-    def turn(self, step: int) -> Sequence[str]:
-        """Return who is next."""
-        return [self.agents[step % len(self.agents)]]
-
-
 @pytest.fixture
 def worker(loader: Any) -> Callable[..., Worker]:
     """Return a function that stands a controller among fake peers; by default one environment `w`, one agent `one`."""
@@ -398,9 +293,3 @@ def world() -> type[FakeWorldPeer]:
 def agent() -> type[FakeAgentPeer]:
     """Return the class of muscles on the wire."""
     return FakeAgentPeer
-
-
-@pytest.fixture
-def in_turns() -> type[InTurns]:
-    """Return a controller in which one agent acts after the other."""
-    return InTurns

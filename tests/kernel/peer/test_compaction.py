@@ -48,6 +48,43 @@ def peer(link: Any, clock: Any) -> Callable[[MemoryJournalFile | None], Particip
     return join
 
 
+class StandingPeer:
+    """Be a participant whose journal is begun anew at every stand; keeps the state and the warnings."""
+
+    recorded = journals = idle = takes_attributes = True
+    size_bytes = 0
+
+    def __init__(self, name: str, state: bytes | None = None) -> None:
+        self.state, self.warnings = state, list[str]()
+        self.welcome, self.name = None, name
+
+    def clock(self) -> float:
+        """Return ever later times."""
+        return float(self.journal_bytes)
+
+    @property
+    def journal_bytes(self) -> int:
+        """Return ever more bytes."""
+        self.size_bytes += 1 << 30
+        return self.size_bytes
+
+    def state_of_predecessor(self, anew: bool = False) -> bytes | None:
+        """Return what a predecessor left."""
+        return self.state
+
+    def begin_journal(self, heard: None, state: bytes) -> bool:
+        """Keep a state."""
+        self.state = state
+        return True
+
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(text)
+
+    def tell(self, *args: Any, **more: Any) -> None:
+        """Say nothing."""
+
+
 def hear(link: Any, participant: Participant, size_bytes: int = 10) -> None:
     """Let a participant hear something of a length."""
     link.tell("r/x", "record.ack", RecordAck(1, waiting="x" * size_bytes))
@@ -121,9 +158,9 @@ class Stood:
         self.compaction.restore_or_compact(numbers, said, lambda *sent: self.sent.extend(sent))
 
 
-def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: Any) -> None:
+def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path) -> None:
     """What it has counted, numbered, sent and recorded is what its successor knows."""
-    first = Stood(standing("r/governor"), tmp_path)
+    first = Stood(StandingPeer("r/governor"), tmp_path)
     first.flow.tally.count(1, episodes_of(EpisodeEnded(1, 0, 7, True, False, "", {"ada": {"mean": 0.5}}, [], [], [])))
     first.flow.round, first.flow._last_round = 8, {1: 8}
     first.governor._joined["r/muscle/ada/1"] = "msgpack"
@@ -135,7 +172,7 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
     first.records.number = 12
     said = {"r/controller/0": [FlowSignal("PAUSE", "operator", number=1)]}
     first.restore_or_compact({"r/controller/0": 1}, said)
-    other = Stood(standing("r/governor", first.peer.state), tmp_path)
+    other = Stood(StandingPeer("r/governor", first.peer.state), tmp_path)
     other.restore_or_compact({}, {})
 
     assert not first.peer.warnings
@@ -152,9 +189,9 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
     assert first.models.note() == other.models.note()
 
 
-def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any) -> None:
+def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where models came in the midst of a phase the journal goes on as it is."""
-    stood = Stood(standing("r/governor"), tmp_path)
+    stood = Stood(StandingPeer("r/governor"), tmp_path)
     monkeypatch.setattr(stood.models, "note", lambda: [["brain", 0, "ada"]])
     stood.restore_or_compact({}, {})
 
@@ -182,9 +219,9 @@ def worker(peer: Any) -> tuple[Phase, Records, WorkerCompaction]:
     return phase, records, WorkerCompaction(peer, phase, records)
 
 
-def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
+def test_a_worker_goes_on_where_another_one_stood() -> None:
     """All that a worker knows at the begin of an episode is what its successor knows there."""
-    peer = standing("r/controller/0")
+    peer = StandingPeer("r/controller/0")
     phase, records, compaction = worker(peer)
     (world,) = phase.worlds
     records.add(["steps", 1])
@@ -200,7 +237,7 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
     assert compaction.restore_or_compact(verdict, lambda: [3, ["r/x"]], loose=False) is None
 
-    other, kept, again = worker(standing("r/controller/0", peer.state))
+    other, kept, again = worker(StandingPeer("r/controller/0", peer.state))
     found = again.restore_or_compact(Verdict("RESET"), lambda: [0, []], loose=False)
     (seen,) = other.worlds
     assert (verdict, [3, ["r/x"]]) == found
@@ -224,9 +261,9 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history == seen.history
 
 
-def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
+def test_what_is_not_at_a_boundary_is_not_taken() -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
-    peer = standing("r/controller/0")
+    peer = StandingPeer("r/controller/0")
     phase, _, compaction = worker(peer)
     compaction.restore_or_compact(Verdict("RESET"), list, loose=True)
     journal = phase.worlds[0].history

@@ -92,39 +92,6 @@ def test_busy_is_no_answer() -> None:
     assert conversation.next_deadline_s() is None
 
 
-@pytest.mark.parametrize("ended", ["lost", "answered"])
-def test_what_has_ended_is_not_repeated(ended: str) -> None:
-    """A CALL whose peer is lost, or that was answered after all, is not said again."""
-    conversation = Conversation()
-    conversation.call(BRAIN, "brain.think", b"", 0.0, None)
-    heard(conversation, "", Head(Verb.ERROR, 1), BUSY)
-    if ended == "lost":
-        heard(conversation, "", Head(Verb.LOST), lost(BRAIN))
-    else:
-        heard(conversation, BRAIN, Head(Verb.REPLY, 1))
-
-    assert [] == conversation.repeat(9.0)
-
-
-@given(
-    st.lists(st.tuples(st.none() | st.floats(0.0, 100.0), st.booleans()), max_size=8),
-    st.lists(st.floats(0.0, 120.0), max_size=5),
-)
-def test_nearest_deadline_is_the_earliest_open_one(
-    calls: list[tuple[float | None, bool]], times_s: list[float]
-) -> None:
-    """The cheap look at the clock sees what the thorough one sees."""
-    conversation = Conversation()
-    for number, (span_s, answered) in enumerate(calls, 1):
-        conversation.call(BRAIN, "brain.think", b"", 0.0, span_s)
-        if answered:
-            heard(conversation, BRAIN, Head(Verb.REPLY, number))
-    for time_s in times_s:
-        nearest_s = conversation.next_deadline_s()
-        expected = nearest_s if nearest_s is not None and nearest_s < time_s else None
-        assert expected == conversation.deadline_before(time_s)
-
-
 def test_an_answer_that_comes_twice_is_doubted() -> None:
     """Who has said a call twice and is answered twice says the next one again: its answer may have been dropped."""
     conversation = Conversation()

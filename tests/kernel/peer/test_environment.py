@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakepeer import OWN, TEN, UNIT, environment_start
 
 from ganglion.errors import (
     AuthorError,
@@ -27,7 +28,6 @@ from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import (
     ActuatorInformation,
     Box,
-    Discrete,
     Environment,
     EnvironmentBaseline,
     EnvironmentState,
@@ -38,12 +38,9 @@ from ganglion.sdk import (
     StateTransformer,
     StepBatch,
 )
-from ganglion.sdk.seed import words
-from ganglion.wire.messages import Done, EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Nothing
+from ganglion.wire.messages import Done, EnvironmentReset, EnvironmentUpdate, Nothing
 
-STREAM = words(1, ["test"])
-UNIT = Box(0.0, 1.0, ())
-TEN = Discrete(10)
+OPEN = Box(-np.inf, np.inf, ())
 
 
 class FakeWorld(Environment):
@@ -96,38 +93,22 @@ class Stage:
         self.parts = parts
         self.hosted = hosted(EnvironmentHost(loader(environment=parts.pop("world", FakeWorld), **parts)))
 
-    def message(self, **fields: Any) -> EnvironmentStart:
-        plugin = {"name": "own", "params": {}}
-        chosen: dict[str, Any] = {"params": {}, "plugin": plugin, "mode": "train"}
-        for part in self.parts:
-            chosen[part] = plugin
-        chosen |= fields
-        return EnvironmentStart(
-            "r",
-            0,
-            "one",
-            chosen["mode"],
-            2,
-            "w",
-            chosen["params"],
-            1,
-            2,
-            STREAM,
-            STREAM,
-            chosen["plugin"],
-            chosen.get("reward"),
-            chosen.get("transformer"),
-        )
-
-    def start(self, **fields: Any) -> Any:
-        return self.hosted.ask("environment.start", self.message(**fields))
+    def start(self) -> Any:
+        return self.hosted.ask("environment.start", environment_start(**dict.fromkeys(self.parts, OWN)))
 
     def update(self, *row: Any, actuators: list[int] | None = None) -> Any:
         given = list(row) or [0, 0.5]
         return self.hosted.ask("environment.update", EnvironmentUpdate([given], actuators))
 
-    def reset(self, episode: int = 1, stream: bytes = STREAM) -> Any:
-        return self.hosted.ask("environment.reset", EnvironmentReset(episode, 7, stream))
+    def reset(self) -> Any:
+        return self.hosted.ask("environment.reset", EnvironmentReset(1, 7, bytes(32)))
+
+    def answers(self, answer: Any) -> Any:
+        """Let the started world answer so, and be updated."""
+        if not hasattr(self.hosted.host, "_judgement"):
+            self.start()
+        self.world.answer = answer
+        return self.update()
 
     @property
     def world(self) -> Any:
@@ -136,10 +117,6 @@ class Stage:
     @property
     def reward(self) -> Any:
         return self.hosted.host._judgement.reward
-
-    @property
-    def transformer(self) -> Any:
-        return self.hosted.host._judgement.transformer
 
 
 @pytest.fixture
@@ -151,23 +128,10 @@ def stage(hosted: Any, loader: Any) -> Callable[..., Stage]:
 # -- declaring --------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_class_nothing_starts(hosted: Any, loader: Any) -> None:
+def test_without_a_class_nothing_starts(stage: Any) -> None:
     """A start that names no class is refused."""
-    here = hosted(EnvironmentHost(loader()))
-    message = EnvironmentStart("r", 0, "one", "train", 0, "w", {}, 1, 2, STREAM, STREAM)
-
     with pytest.raises(RemoteProtocolError, match="expected the name of a class"):
-        here.ask("environment.start", message)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [("environment.update", EnvironmentUpdate([[]])), ("environment.reset", EnvironmentReset(1, 0))],
-)
-def test_start_comes_first(stage: Any, call: str, message: Any) -> None:
-    """Before the start there is nothing to update or reset."""
-    with pytest.raises(RemoteProtocolError, match=r"expected environment\.start first"):
-        stage().hosted.ask(call, message)
+        stage().hosted.ask("environment.start", environment_start(plugin=None))
 
 
 def test_shutdown_ends_the_phase(stage: Any) -> None:
@@ -220,14 +184,16 @@ def test_there_is_no_update_after_the_end(stage: Any) -> None:
     assert 2 == len(it.world.given)
 
 
+def at(*times: SimTime) -> Any:
+    """Return what answers with these times, one after the other."""
+    return lambda world: EnvironmentState(sensors(world), [reward()], simtime=times[world.step - 1])
+
+
 def test_ticks_may_be_any_integer(stage: Any) -> None:
     """Ticks of an array library are integers too; what is no integer is the author's fault."""
     it = stage()
     it.start()
-    times: list[Any] = [np.int64(3), 4.5]
-    it.world.answer = lambda world: EnvironmentState(
-        sensors(world), [reward()], simtime=SimTime(times[world.step - 1], None)
-    )
+    it.world.answer = at(SimTime(np.int64(3), None), SimTime(4.5, None))  # type: ignore[arg-type]
 
     assert (3, int) == ((ticks := it.update().ticks), type(ticks))
     with pytest.raises(AuthorError, match=r"simtime_ticks: expected an integer, found 4\.5"):
@@ -238,32 +204,10 @@ def test_times_with_and_without_a_zone_cannot_be_compared(stage: Any) -> None:
     """An environment that changes its mind about time zones is blamed."""
     it = stage()
     it.start()
-    zones = [UTC, None]
-    it.world.answer = lambda world: EnvironmentState(
-        sensors(world), [reward()], simtime=SimTime(None, datetime(2030, 1, 2, tzinfo=zones[world.step - 1]))
-    )
+    it.world.answer = at(*(SimTime(None, datetime(2030, 1, 2, tzinfo=zone)) for zone in (UTC, None)))
 
     it.update()
     with pytest.raises(AuthorError, match="cannot be compared"):
-        it.update()
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda rows: rows[:1], "sensor 'half' is missing"),
-        (lambda rows: [*rows, SensorInformation(1, TEN, "more")], "sensor 'more' was not declared"),
-        (lambda rows: [rows[0], SensorInformation(0.5, UNIT, "other")], "sensor 'other' was not declared"),
-        (lambda rows: [rows[0], SensorInformation(None, UNIT, "half")], "sensor 'half' has no value"),
-        (lambda rows: [rows[0], rows[1], rows[1]], "sensor 'half' is given twice"),
-    ],
-)
-def test_all_declared_sensors_are_answered(stage: Any, change: Any, text: str) -> None:
-    """A missing, unknown, doubled or empty sensor is refused by id."""
-    it = stage()
-    it.start()
-    it.world.answer = lambda world: (change(sensors(world)), [reward()], False)
-    with pytest.raises(AuthorError, match=text):
         it.update()
 
 
@@ -282,13 +226,38 @@ def test_a_reward_outside_its_declared_space_is_refused(stage: Any) -> None:
         it.update()
 
 
-def test_a_state_has_its_form(stage: Any) -> None:
-    """Anything but a state or a tuple of three is refused by its type."""
-    it = stage()
-    it.start()
-    it.world.answer = lambda world: (sensors(world), [reward()])
-    with pytest.raises(AuthorError, match=r"expected an EnvironmentState or .sensors, rewards, done., found tuple"):
-        it.update()
+def both(rows: Any) -> EnvironmentState:
+    """Return a state with both flags, set where nobody looks."""
+    state = EnvironmentState(rows, [reward()])
+    state.terminated = state.truncated = True
+    return state
+
+
+GAIN = [reward()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda s: (s[:1], GAIN, False), "sensor 'half' is missing"),
+        (lambda s: ([*s, SensorInformation(1, TEN, "more")], GAIN, False), "sensor 'more' was not declared"),
+        (lambda s: ([s[0], SensorInformation(0.5, UNIT, "other")], GAIN, False), "sensor 'other' was not declared"),
+        (lambda s: ([s[0], SensorInformation(None, UNIT, "half")], GAIN, False), "sensor 'half' has no value"),
+        (lambda s: ([s[0], s[1], s[1]], GAIN, False), "sensor 'half' is given twice"),
+        (lambda s: (s, GAIN), r"expected an EnvironmentState or .sensors, rewards, done., found tuple"),
+        (both, "terminated and truncated exclude each other"),
+        (lambda s: (s, GAIN, np.array([True, False])), "done: expected a boolean"),
+        (lambda s: EnvironmentState(s, GAIN, simtime=3), "simtime: expected a SimTime or None, found 3"),  # type: ignore[arg-type]
+        (lambda s: (s, reward(), False), "rewards: expected a list of RewardInformation"),
+        (lambda s: ("s", GAIN, False), "sensors: expected a list of SensorInformation, found 's'"),
+        (lambda s: (s, [reward(np.inf, space=OPEN)], False), "reward 'gain': expected a finite number"),
+    ],
+)
+def test_an_answer_of_another_form_is_blamed_in_words(stage: Any, answer: Any, text: str) -> None:
+    """A missing, unknown, doubled or empty sensor, and any other form: what was expected and found, and the hook."""
+    with pytest.raises(AuthorError, match=text) as caught:
+        stage().answers(lambda world: answer(sensors(world)))
+    assert (failure_of(caught.value).where or "").endswith("step 1, hook update")
 
 
 # -- resetting --------------------------------------------------------------------------------------------------------
@@ -311,40 +280,6 @@ def test_rewards_stay_between_episodes(stage: Any) -> None:
     with pytest.raises(AuthorError, match="rewards changed between episodes: gain is missing") as caught:
         it.reset()
     assert (failure_of(caught.value).where or "").endswith("hook reset")
-
-
-def test_flags_are_looked_at_when_they_leave(stage: Any) -> None:
-    """Both flags set on a state that was made without them are refused, too."""
-
-    def both(world: FakeWorld) -> EnvironmentState:
-        state = EnvironmentState(sensors(world), [reward()])
-        state.terminated = state.truncated = True
-        return state
-
-    it = stage()
-    it.start()
-    it.world.answer = both
-    with pytest.raises(AuthorError, match="terminated and truncated exclude each other"):
-        it.update()
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (lambda s: (s, [reward()], np.array([True, False])), "done: expected a boolean"),
-        (lambda s: EnvironmentState(s, [reward()], simtime=3), "simtime: expected a SimTime or None, found 3"),  # type: ignore[arg-type]
-        (lambda s: (s, reward(), False), "rewards: expected a list of RewardInformation"),
-        (lambda s: ("s", [reward()], False), "sensors: expected a list of SensorInformation, found 's'"),
-    ],
-)
-def test_an_answer_of_another_form_is_blamed_in_words(stage: Any, answer: Any, text: str) -> None:
-    """What was expected, what was found and the hook are told."""
-    it = stage()
-    it.start()
-    it.world.answer = lambda world: answer(sensors(world))
-    with pytest.raises(AuthorError, match=text) as caught:
-        it.update()
-    assert (failure_of(caught.value).where or "").endswith("step 1, hook update")
 
 
 @pytest.mark.parametrize("failed", [False, 0])
@@ -405,12 +340,8 @@ def test_an_environment_sees_its_reward_as_it_is(stage: Any) -> None:
     it = stage(reward=FakeReward)
     it.start()
 
-    assert (0.5, 0, {}, it.reward.seed) == (
-        it.world.reward.scale,
-        it.world.reward.asked,
-        dict(it.world.reward.params),
-        it.world.reward.seed,
-    )
+    seen = it.world.reward
+    assert (0.5, 0, {}, it.reward.seed) == (seen.scale, seen.asked, dict(seen.params), seen.seed)
 
 
 # -- transformers -----------------------------------------------------------------------------------------------------
@@ -451,54 +382,37 @@ class Leaves(StateTransformer):
 def test_what_cannot_be_stored_is_blamed(stage: Any, left: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transformer that leaves what no store can keep is told so, with step and environment."""
     monkeypatch.setattr(Leaves, "left", staticmethod(lambda state: left))
-    it = stage(transformer=Leaves)
-    it.start()
-
     with pytest.raises(AuthorError, match=text):
-        it.update()
+        stage(transformer=Leaves).answers(plain)
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
 def test_hooks_may_be_async(stage: Any) -> None:
     """Every hook may be `async def`, of environment, reward and transformer."""
 
-    class Slow(FakeWorld):
-        async def start_environment(self) -> Any:
-            await asyncio.sleep(0)
-            return opened(self)
+    def slow(owner: type[Any], *names: str) -> type[Any]:
+        def made(name: str) -> Any:
+            async def hook(self: Any, *args: Any) -> Any:
+                await asyncio.sleep(0)
+                return getattr(owner, name)(self, *args)
 
-        async def update(self, actuators: Any) -> Any:
-            await asyncio.sleep(0)
-            self.step += 1
-            return plain(self)
+            return hook
 
-        async def shutdown(self) -> None:  # type: ignore[override]
-            self.ended += 1
+        return type("Slow", (owner,), {name: made(name) for name in names})
 
-    class SlowReward(FakeReward):
-        async def __call__(self, state: Any) -> Any:
-            return reward(0.75, "own")
-
-    class SlowTransformer(FakeTransformer):
-        async def __call__(self, state: Any) -> Any:
-            return state
-
-        async def reset(self) -> None:  # type: ignore[override]
-            self.resets += 1
-
-    it = stage(world=Slow, reward=SlowReward, transformer=SlowTransformer)
+    it = stage(
+        world=slow(FakeWorld, "start_environment", "update", "shutdown"),
+        reward=slow(FakeReward, "__call__", "reset"),
+        transformer=slow(FakeTransformer, "__call__", "reset"),
+    )
     it.start()
     answer = it.update()
     it.reset()
     world = it.world
     it.hosted.ask("environment.shutdown", Nothing())
 
-    assert ([struct.pack("<d", 0.75)], 2) == (answer.rewards, world.ended)
-
-
-def raises(text: str) -> Any:
-    """Raise, as an author's code does."""
-    raise ZeroDivisionError(text)
+    blocks = [struct.pack("<q", 3), struct.pack("<d", 0.5)]
+    assert (blocks, [struct.pack("<d", 0.25)], 2) == (answer.readings, answer.rewards, world.ended)
 
 
 @pytest.mark.parametrize("hook", ["__init__", "start_environment", "reset", "shutdown", "reward", "transformer"])
@@ -507,7 +421,7 @@ def test_every_hook_is_named(stage: Any, hook: str) -> None:
     parts: dict[str, type[Any]] = {"world": FakeWorld, "reward": FakeReward, "transformer": FakeTransformer}
     owner = hook if hook in parts else "world"
     name = "__call__" if hook in parts else hook
-    parts[owner] = type("Breaks", (parts[owner],), {name: lambda self, *_, **__: raises("no")})
+    parts[owner] = type("Breaks", (parts[owner],), {name: lambda self, *_, **__: 1 / 0})
     it = stage(**parts)
 
     def play() -> None:
@@ -544,15 +458,7 @@ def batch_of(world: FakeWorld, **fields: Any) -> StepBatch:
     return StepBatch(readings, {"gain": np.array([1.0])}, **{"terminated": world.step >= 3, **fields})
 
 
-def array_stage(hosted: Any, loader: Any, answer: Any = batch_of, **parts: Any) -> Stage:
-    """Return a started host of a batched world."""
-    stage = Stage(hosted, loader, world=ArrayWorld, **parts)
-    stage.start()
-    stage.world.answer = answer
-    return stage
-
-
-def test_reward_and_transformer_see_the_state_of_a_batched_world(hosted: Any, loader: Any) -> None:
+def test_reward_and_transformer_see_the_state_of_a_batched_world(stage: Any) -> None:
     """They are called as for any other, with informations."""
 
     class Double(Reward):
@@ -564,11 +470,15 @@ def test_reward_and_transformer_see_the_state_of_a_batched_world(hosted: Any, lo
             next(it for it in state.sensor_information if it.uid == "half").value = 0.125
             return state
 
-    arrays = array_stage(hosted, loader, reward=Double, transformer=Half)
-    found = arrays.update()
+    found = stage(world=ArrayWorld, reward=Double, transformer=Half).answers(batch_of)
 
     blocks = [struct.pack("<q", 1), struct.pack("<d", 0.125)]
     assert (blocks, [struct.pack("<d", 0.5)]) == (found.readings, found.rewards)
+
+
+def read(half: Any, count: Any = 0, gain: Any = 1.0) -> Any:
+    """Return what answers with these arrays."""
+    return lambda world: StepBatch({"half": np.array(half), "count": np.array([count])}, {"gain": np.array([gain])})
 
 
 @pytest.mark.parametrize(
@@ -577,61 +487,21 @@ def test_reward_and_transformer_see_the_state_of_a_batched_world(hosted: Any, lo
         (lambda world: None, AuthorError, "expected a StepBatch"),
         (lambda world: StepBatch({"half": np.array([0.5])}, {}), AuthorError, "'count' is missing"),
         (lambda world: StepBatch({"x": np.array([0.5])}, {}), AuthorError, "'x' was not declared"),
-        (
-            lambda world: StepBatch({"half": np.zeros((1, 2)), "count": np.array([0])}, {}),
-            AuthorError,
-            r"'half': expected an array of shape \(1,\)",
-        ),
-        (
-            lambda world: StepBatch({"half": np.array([2.0]), "count": np.array([0])}, {}),
-            OutOfObservationSpaceError,
-            "half",
-        ),
+        (read([[0.0, 0.0]]), AuthorError, r"'half': expected an array of shape \(1,\)"),
+        (read([2.0]), OutOfObservationSpaceError, "half"),
         (lambda world: batch_of(world, terminated=True, truncated=np.array([True])), AuthorError, "exclude"),
         (lambda world: batch_of(world, terminated=np.array([True, False])), AuthorError, "terminated"),
-        (
-            lambda world: StepBatch(batch_of(world).readings, {"gain": np.array([np.nan])}),
-            OutOfRewardSpaceError,
-            "gain",
-        ),
+        (read([0.5], gain=np.nan), OutOfRewardSpaceError, "gain"),
+        (read([0.5], gain=np.inf), AuthorError, "reward 'gain': expected a finite number"),
     ],
 )
-def test_what_is_wrong_with_a_batch_is_said(
-    hosted: Any, loader: Any, answer: Any, error: type[Exception], text: str
-) -> None:
+def test_what_is_wrong_with_a_batch_is_said(stage: Any, answer: Any, error: type[Exception], text: str) -> None:
     """An id that is strange or lacks, another shape, a value out of its space, both flags: errors."""
-    arrays = array_stage(hosted, loader, answer)
     with pytest.raises(error, match=text):
-        arrays.update()
-
-
-def test_an_infinite_reward_is_refused(hosted: Any, loader: Any) -> None:
-    """Also where the space has no bounds that would, and in either form."""
-    wide = Box(-np.inf, np.inf, ())
-    stage = Stage(hosted, loader)
-    stage.start()
-    stage.world.answer = lambda world: (sensors(world), [reward(np.inf, space=wide)], False)
-    arrays = array_stage(
-        hosted, loader, lambda world: StepBatch(batch_of(world).readings, {"gain": np.array([np.inf])})
-    )
-    for one in (stage, arrays):
-        with pytest.raises(AuthorError, match="reward 'gain': expected a finite number"):
-            one.update()
+        stage(world=ArrayWorld).answers(answer)
 
 
 # -- judgement --------------------------------------------------------------------------------------------------------
-def state(value: int = 1) -> EnvironmentState:
-    """Return a state with one reading and one reward."""
-    return EnvironmentState([SensorInformation(value, TEN, "s")], [RewardInformation(value, TEN, "r")])
-
-
-class Nine(Reward):
-    """Pay nine, whatever happens."""
-
-    def __call__(self, state: EnvironmentState) -> Any:
-        return RewardInformation(9, TEN, "nine")
-
-
 class Eight(StateTransformer):
     """Show eight."""
 
@@ -644,18 +514,9 @@ class Eight(StateTransformer):
 
 def judgement(loader: Any, reward: type[Any] | None = None, transformer: type[Any] | None = None) -> Judgement:
     """Return what these two classes make."""
-    named: dict[str, Any] = {"name": "own"}
     parts = {kind: cls for kind, cls in (("reward", reward), ("transformer", transformer)) if cls is not None}
-    start = EnvironmentStart(
-        "r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own"},
-        *(named if kind in parts else None for kind in ("reward", "transformer")),
-    )  # fmt: skip
+    start = environment_start(**dict.fromkeys(parts, OWN))
     return Judgement(loader(**parts), start, ToleratedErrors(lambda: None, "r"), {"uid": "w"})
-
-
-def blamed(error: AuthorError) -> str:
-    """Return whom a failure blames."""
-    return failure_of(error).where or ""
 
 
 def test_a_transformer_may_see_baselines(loader: Any) -> None:
@@ -670,16 +531,11 @@ def test_a_transformer_may_see_baselines(loader: Any) -> None:
 @pytest.mark.parametrize("kind", ["reward", "transformer"])
 def test_every_hook_names_its_own_class(loader: Any, kind: str, hook: str) -> None:
     """What reward or transformer raise is not blamed on the environment."""
-
-    def fails(self: Any, *_: Any, **__: Any) -> None:
-        raise ZeroDivisionError("no")
-
-    broken = type("Broken", (Nine if kind == "reward" else Eight,), {hook: fails})
+    broken = type("Broken", (FakeReward if kind == "reward" else Eight,), {hook: lambda self, *_, **__: 1 / 0})
 
     with pytest.raises(AuthorError) as caught:
         judgement(loader, **{kind: broken}).reset()
-    assert blamed(caught.value).startswith(f"{kind} of environment w (worker 2), class ")
-    assert blamed(caught.value).endswith(f"Broken, hook {hook}")
+    assert f"{kind} of environment w (worker 2), class Broken, hook {hook}" == failure_of(caught.value).where
 
 
 @pytest.mark.parametrize(
@@ -707,8 +563,6 @@ class World(Environment):
     def update(self, actuators): raise NotImplementedError
     def shutdown(self):
         {shutdown}
-class Late(Reward):
-    def __call__(self, state): return []
 """
 
 Order = Callable[..., dict[str, Any]]
@@ -716,20 +570,16 @@ Order = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def order(tmp_path: Path) -> Order:
-    """Return a function that makes the order of a trial: of an author's class, or of a plugin."""
+    """Return a function that makes the order of a trial of an author's class with these lines."""
 
-    def make(name: str | None = None, worker: int = 0, seed: str = "1", **lines: Any) -> dict[str, Any]:
-        if name is None:
-            module = f"trial_{next(_NUMBERS)}"
-            text = WORLD.format(**{"start": "pass", "sensor": 0, "noop": 0, "shutdown": "pass", **lines})
-            (tmp_path / f"{module}.py").write_text(text)
-            name = f"{module}:World"
-        environment = EnvironmentPlan(
-            "hill", PluginPlan(name), params=lines.get("params", {}), per_worker=lines.get("per_worker", [])
-        )
+    def make(**lines: Any) -> dict[str, Any]:
+        module = f"trial_{next(_NUMBERS)}"
+        text = WORLD.format(**{"start": "pass", "sensor": 0, "noop": 0, "shutdown": "pass", **lines})
+        (tmp_path / f"{module}.py").write_text(text)
+        environment = EnvironmentPlan("hill", PluginPlan(f"{module}:World"))
         phase = PhasePlan(0, "one", [environment], [], PluginPlan("vanilla"), [], [], workers=2)
-        plan = Plan("x", "x", seed, [phase], folder=str(tmp_path))
-        return {"plan": plan.to_map(), "phase": 0, "environment": "hill", "worker": worker}
+        plan = Plan("x", "x", "1", [phase], folder=str(tmp_path))
+        return {"plan": plan.to_map(), "phase": 0, "environment": "hill", "worker": 0}
 
     return make
 

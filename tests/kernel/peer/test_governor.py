@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.conversation import Notice, PeerGone
+from ganglion.peer.conversation import Notice
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.observer import ObserverHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
@@ -87,15 +87,6 @@ def test_a_governor_has_one_run(stage: Stage) -> None:
         stage.start()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"), [("governor.signal", FlowSignal("RESET", "operator")), ("governor.stop", RunRequest("r"))]
-)
-def test_start_comes_first(stage: Stage, call: str, message: Any) -> None:
-    """Without a run there is nothing to steer."""
-    with pytest.raises(RemoteProtocolError, match=r"expected governor\.start first"):
-        stage.hosted.ask(call, message, "supervisor")
-
-
 def test_a_lost_process_fails_the_run(stage: Stage) -> None:
     """LOST of somebody who is needed ends the run by his name and the reason."""
     stage.start(None)
@@ -106,17 +97,6 @@ def test_a_lost_process_fails_the_run(stage: Stage) -> None:
 
     assert ("failed", "r/brain/one") == (stage.ended().status, stage.ended().peer)
     assert "killed by signal 9" in stage.ended().failure.message
-
-
-def test_a_process_that_returns_fails_nothing(stage: Stage) -> None:
-    """LOST of somebody who will return is waited out."""
-    stage.start(None)
-    stage.settle()
-    stage.link.tell("", "kernel.joined", Joined("r/brain/one", 1, "brain"))
-    stage.hosted.host.gone(PeerGone("r/brain/one", 1, "killed by signal 9", True))
-    stage.settle()
-
-    assert [] == stage.link.asked("kernel.ended")
 
 
 def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:

@@ -82,21 +82,7 @@ def test_one_environment_has_those_who_decide_of_all() -> None:
         assert together.tolist() == [*core.deciding([0]).tolist(), *core.deciding([1]).tolist()]
 
 
-NORTH = Clock("north", 2, 0, budget_episodes=3)
-EAST = Clock("east", 3, 1, budget_episodes=2)
-WEST = Clock("west", 4, 2, budget_episodes=4)
 N, E, W = [*range(0, 17, 2)], [*range(1, 23, 3)], [*range(2, 31, 4)]
-
-
-@pytest.mark.parametrize(
-    ("end", "last", "steps"), [("all", 30, (9, 8, 8)), ("any", 16, (9, 6, 4)), ("east", 22, (9, 8, 6))]
-)
-def test_clocks_step_as_the_golden_table_says(end: str, last: int, steps: tuple[int, ...]) -> None:
-    """An environment steps at the ticks of its clock until its budget is spent; the last tick is completed."""
-    ticks, _ = play(timelines(NORTH, EAST, WEST, end=end), [3, 4, 2])
-
-    expected = {"north": N[: steps[0]], "east": E[: steps[1]], "west": W[: steps[2]]}
-    assert (expected, last) == (ticks, max(tick for found in ticks.values() for tick in found))
 
 
 @pytest.mark.parametrize(
@@ -115,17 +101,6 @@ def test_budgets_and_caps_are_exact(length: int, clock: Clock, expected: list[st
     _, over = play(timelines(clock), [length])
 
     assert expected == [f"{one.steps} {one.reason}" for one in over]
-
-
-@pytest.mark.parametrize(
-    ("end", "expected"), [("all", [(7, True, [])]), ("any", [(1, True, [0, 2, 3])]), (3, [(4, True, [2])])]
-)
-def test_a_rule_ends_an_episode_and_closes_who_lives(end: Any, expected: list[tuple[int, bool, list[int]]]) -> None:
-    """Four bodies of length 4, 1, 7, 4: the rule says whose end ends the episode; the others are closed."""
-    core = timelines(Clock("e", budget_episodes=1, end=end), bodies=[0, 0, 0, 0])
-    _, over = play(core, [4, 1, 7, 4])
-
-    assert expected == [(one.steps, one.terminated, one.closed.tolist()) for one in over]
 
 
 def test_with_each_every_body_has_the_episodes_of_a_copy() -> None:

@@ -26,7 +26,7 @@ FAULTS = [
     (
         ["hill.7"],
         [],
-        ["f.yml:3:1: agent ada: sensors: 'hill.7' was not declared by its environment; did you mean 'hill.1'?"],
+        ["f.yml:3:1: agent ada: sensors: 'hill.7' was not declared by its environment; did you mean `hill.1`?"],
     ),
     (["moor.0"], [], ["f.yml:3:1: agent ada: sensors: 'moor.0' was not declared by its environment"]),
     (["moor.*"], [], ["f.yml:3:1: agent ada: sensors: 'moor.*' was not declared by its environment"]),
@@ -61,7 +61,7 @@ def test_rewards_are_looked_up_once_they_are_known(kit: Any) -> None:
     agent = kit.agent(actuators=[], rewards=rewards, rewards_at=[f"f.yml:1:{place}" for place in range(1, 6)])
 
     assert [
-        ("f.yml:1:3", "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean 'lake.r'?")
+        ("f.yml:1:3", "agent ada: rewards: 'lake.x' was not declared by its environment; did you mean `lake.r`?")
     ] == misfits(kit.phase(agents=[agent]), DECLARED)
 
 
@@ -212,7 +212,7 @@ BODY_FAULTS = [
         {"rewards": ["lake.s", "moor.r", "lake.rr"]},
         [
             "at r1: agent ada: rewards: 'moor.r' is of no environment in which the agent has a body",
-            "at r2: agent ada: rewards: 'lake.rr' was not declared by its environment; did you mean 'lake.r'?",
+            "at r2: agent ada: rewards: 'lake.rr' was not declared by its environment; did you mean `lake.r`?",
         ],
     ),
 ]

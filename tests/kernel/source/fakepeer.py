@@ -1,20 +1,71 @@
-"""The other side of a participant: a link that answers by a script, a clock that jumps, a host that stands on both."""
+"""The other side of a participant: a link that answers by a script, a clock that jumps, a host that stands on both.
+
+The messages with which a phase begins come filled in; what a test is about it names.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import PeerLost
 from ganglion.peer.conversation import Request
 from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.peer.step.layout import Layout
+from ganglion.sdk import Box, Discrete, Space
+from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
-from ganglion.wire.messages import CALL_BY_NAME, Failure, Lost, RecordAck, RecordBatch, RunEvent, Welcome
+from ganglion.wire.messages import (
+    CALL_BY_NAME,
+    BrainSetup,
+    EnvironmentStart,
+    Failure,
+    Lost,
+    MuscleSetup,
+    RecordAck,
+    RecordBatch,
+    RunEvent,
+    Welcome,
+)
 from ganglion.wire.verb import Verb
 
 _BODIES: dict[str, type[Any]] = {"record.batch": RecordBatch, "record.ack": RecordAck, "event": RunEvent}
+
+STREAM = words(1, ["test"])
+OWN: dict[str, Any] = {"name": "own", "params": {}}
+UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
+_PLACE: tuple[Any, ...] = ("r", 0, "one", "train")
+
+
+def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    return {"id": uid, "space": space.to_wire()} | ({} if value is None else {"value": value})
+
+
+def declarations(layout: Layout, *values: Any) -> list[dict[str, Any]]:
+    """Return those of a layout, with these values if there are any."""
+    return [declared(*pair, *values[i : i + 1]) for i, pair in enumerate(layout.pairs())]
+
+
+def muscle_setup(**fields: Any) -> MuscleSetup:
+    """Return what begins the phase of muscle `a` of worker 0: it sees `w.s`, sets `w.a`, earns `w.r`, has a brain."""
+    ids = [declared("w.s", TEN)], [declared("w.a", TEN, 3)], [declared("w.r", UNIT)]
+    streams = words(1, ["muscle"]), words(1, ["objective"])
+    return replace(MuscleSetup(*_PLACE, 0, "a", OWN, OWN, *ids, *streams, brain="r/brain/a"), **fields)
+
+
+def brain_setup(**fields: Any) -> BrainSetup:
+    """Return what begins the phase of brain `a` of three muscles; `models` is where it stores its own."""
+    ids = [declared("w.s", TEN)], [declared("w.a", TEN, 3)], [declared("w.r", UNIT)]
+    return replace(BrainSetup(*_PLACE, "a", OWN, *ids, ["a/0", "a/1", "a/2"], 3, words(1, ["brain"]), ""), **fields)
+
+
+def environment_start(**fields: Any) -> EnvironmentStart:
+    """Return what begins the phase of environment `w` of worker 2."""
+    return replace(EnvironmentStart(*_PLACE, 2, "w", {}, 1, 2, STREAM, STREAM, OWN), **fields)
 
 
 class FakeClock:

@@ -30,14 +30,3 @@ def test_an_order_that_cannot_be_carried_out(order: object, error: str) -> None:
 
     assert json.loads(broker.stdout)["error"].startswith(error)
     assert 1 == broker.returncode
-
-
-def test_light() -> None:
-    """The broker's process holds no numpy, no libzmq, no plugin and no store."""
-    text = "import sys, ganglion.transport.server; print(*sorted(sys.modules))"
-    modules = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()
-    roots = {name.partition(".")[0] for name in modules}
-
-    assert set() == roots & {"numpy", "zmq", "pydantic", "sqlalchemy", "yaml", "click", "rich"}
-    assert not [root for root in roots if root.startswith("ganglion_")]
-    assert "ganglion.sdk" not in modules

@@ -223,12 +223,13 @@ class Records:
     predecessor's journal begins with numbers above all that processes of its name have used.
 
     With `store` None all records are dropped: the user asked for no store. `number` is the number of the last batch
-    sent; a successor goes on behind it. `span_s` is the deadline `record`.
+    sent; a successor goes on behind it. `span_s` is the deadline `record`. `kept` says whether there is a store.
     """
 
     def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
         self._participant = participant
         self._store = store
+        self.kept = store is not None
         self._open: list[Any] = []
         self._weight = 0
         self._bytes = 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError
-from ganglion.peer.step.layout import Array, Field, Layout, shape_of
+from ganglion.peer.step.layout import Array, Field, Layout
 from ganglion.sdk.brain import Brain
 from ganglion.sdk.environment import EnvironmentState, StepBatch
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
@@ -90,7 +90,7 @@ def _blocks(layout: Layout, given: Mapping[str, Any], count: int) -> Iterator[by
         parts = []
         for uid, space in zip(layout.ids[run.first : run.end], layout.spaces[run.first : run.end], strict=True):
             part = np.asarray(given[uid])
-            if part.shape != ((count,) if space.scalar else (count, *shape_of(space))):
+            if part.shape != (count, *space.shape):
                 return
             if part.dtype != run.dtype and not np.can_cast(part.dtype, run.dtype, "safe"):
                 return
@@ -133,7 +133,7 @@ def _values(
     if uid not in given:
         raise AuthorError(f"{what} {uid!r} is missing")
     array = np.asarray(given[uid])
-    shape = (bodies, *shape_of(space))
+    shape = (bodies, *space.shape)
     if array.shape != shape:
         raise AuthorError(f"{what} {uid!r}: expected an array of shape {shape}, found {array.shape}")
     if space.composite:

@@ -285,7 +285,7 @@ class Layout:
             return part.item()
         if space.composite:
             return self._in(i, part, what)
-        return part.reshape(shape_of(space))
+        return part.reshape(space.shape)
 
     def rows(self, field: Field, count: int = 1) -> Field:
         """Return a checked field as rows."""
@@ -407,7 +407,7 @@ class Layout:
         """Return the values of one id, `[rows, *shape]` of its space's dtype; a Tuple or Dict as its vector."""
         i = self.index[uid]
         space = self.spaces[i]
-        part = matrix[:, self._offsets[i] : self._offsets[i + 1]].reshape(len(matrix), *shape_of(space))
+        part = matrix[:, self._offsets[i] : self._offsets[i + 1]].reshape(len(matrix), *space.shape)
         return part.astype(space.dtype, copy=False)
 
     def arrays(self, field: Field, count: int = 1) -> dict[str, Array]:
@@ -418,7 +418,7 @@ class Layout:
             for i in range(run.first, run.end):
                 begin = self._offsets[i] - run.columns.start
                 part = matrix[:, begin : begin + self.spaces[i].size]
-                found[self.ids[i]] = part.reshape(count, *shape_of(self.spaces[i]))
+                found[self.ids[i]] = part.reshape(count, *self.spaces[i].shape)
         return found
 
 
@@ -648,10 +648,7 @@ def is_blocks(field: Field) -> bool:
 
 def shape_of(space: Space) -> tuple[int, ...]:
     """Return the shape of a value in an array; a Tuple or Dict has that of its vector."""
-    if space.scalar:
-        return ()
-    shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
-    return shape
+    return space.shape
 
 
 def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[str, Space]]) -> str | None:

@@ -159,7 +159,7 @@ _CALLS: dict[type[Any], str] = {
 }
 
 
-class Recovery:
+class EpisodeRecovery:
     """Close the open episodes of lost processes and start the successor's next one; make new objects for RESTART.
 
     The loss of an environment costs its open episode. The loss of a muscle costs those of all environments in which

@@ -32,7 +32,7 @@ from ganglion.peer.step.layout import (
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, EndedEpisode, Timelines, closed_flags
 from ganglion.peer.worker.boundary import Boundaries, Ending, WorkerRounds
 from ganglion.peer.worker.play import Play, play_of
-from ganglion.peer.worker.recovery import Command, Recovery, Replayer
+from ganglion.peer.worker.recovery import Command, EpisodeRecovery, Replayer
 from ganglion.peer.worker.world import Actor, Phase, World
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
@@ -437,7 +437,7 @@ class Ticks(WorkerRounds):
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
         super().__init__(phase, verdict)
-        self._recovery = Recovery(self, host)
+        self._recovery = EpisodeRecovery(self, host)
         self._leg = 0
         setup = phase.setup
         self.table = table = _table(setup)
@@ -786,7 +786,9 @@ class Ticks(WorkerRounds):
     def _actions_of(
         self, agent: _Agent, of: Array, span: slice, earned: Runs, values: Array, flags: Array, noted: list[Any]
     ) -> list[Any]:
-        """Return the record of the decisions of one group of bodies, which lie in this span."""
+        """Return the record of the decisions of one group of bodies, which lie in this span; empty without a store."""
+        if not self.phase.records.kept:
+            return []
         places = of[span]
         return [
             (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
@@ -1012,8 +1014,9 @@ class Ticks(WorkerRounds):
         if born is not None:
             self._spawned(world, born)
         terminated = met and over[0].terminated
-        world.entries.append(
-            [
+        entry: list[Any] = []  # as it stays without a store
+        if self.phase.records.kept:
+            entry = [
                 episode,
                 step,
                 core.tick,
@@ -1029,7 +1032,7 @@ class Ticks(WorkerRounds):
                 None if answer.world_state is None else pack(answer.world_state),
                 *where,
             ]
-        )
+        world.entries.append(entry)
         world.weight += count if world.each else 1
         world.size_bytes += count * world.row_bytes
         if world.weight >= _ROWS_OPEN_MAX or world.size_bytes >= _ROWS_OPEN_BYTES:

@@ -34,6 +34,24 @@ def dummies(uid: str, episodes: int) -> str:
     return _DUMMIES.replace("UID", uid).replace("EPISODES", str(episodes))
 
 
+_COUNTING = """\
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: hut, name: counting}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
+      phase_config: {mode: train, worker: 2, episodes: EPISODES}
+"""
+
+
+def counting(episodes: int) -> str:
+    """Return a document whose one phase may be followed by others: an agent that learns in a world that counts."""
+    return _COUNTING.replace("EPISODES", str(episodes))
+
+
 class Farm:
     """Run documents in a folder of their own and read what came of them."""
 
