@@ -969,7 +969,7 @@ class RecordAck(Message):
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing can be written now; the store tries again and says when it stops
+    waiting: str | None = None  # why nothing is acknowledged now; the store is alive, and says when that ends
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 

@@ -71,10 +71,14 @@ def shown(path: Path) -> Any:
 
 
 def test_heads_are_those_of_the_writer(writer: SqlWriter, tell: Any, uri: str) -> None:
-    """What the writer gives at the end is what a reader finds; before the end there is nothing."""
+    """What the writer gives at the end, and tells that it reads, is what a reader finds; before there is nothing."""
+    reads: list[int] = []
+    writer.working = lambda: reads.append(1)
     assert writer.heads() is None
     fill(writer, tell)
+    assert not reads
     told = writer.heads()
+    assert reads
     with SqlReader(uri) as reader:
         heads = reader.heads(RUN)
 
