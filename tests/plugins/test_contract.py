@@ -118,35 +118,40 @@ def _sb3(algorithm: str) -> tuple[str, dict[str, Any]]:
 
 BOX, BUTTON = Box(-2.0, 2.0, ()), Discrete(3)
 WHOLE = Box(-2, 2, (), np.int64)
-# brain, its parameters, the spaces of the actuators, whether it can learn with them
+BOUNDED = "expected bounded Box actuators of floats"
+# brain, its parameters, the spaces of the actuators, what is said where it cannot learn with them
 SPACES = [
-    ("sarsa", {}, [BUTTON], True),
-    ("sarsa", {}, [], False),
-    ("sarsa", {}, [BUTTON, BUTTON], False),
-    ("dqn", {}, [MultiDiscrete([2, 3])], True),
-    ("dqn", {}, [BOX], False),
-    ("dqn", {}, [MultiDiscrete([65, 65])], False),
-    ("ppo", {}, [BUTTON, MultiBinary(2)], True),
-    ("ppo", {}, [Box(-np.inf, np.inf, ())], True),
-    ("ppo", {}, [BOX, BUTTON], False),
-    ("ppo", {}, [], False),
-    ("sac", {}, [BOX, BOX], True),
-    ("sac", {}, [BUTTON], False),
-    ("sac", {}, [WHOLE], False),
-    ("sac", {}, [Box(0.0, np.inf, ())], False),
-    (*_sb3("SAC"), [BOX], True),
-    (*_sb3("SAC"), [BUTTON], False),
-    (*_sb3("DQN"), [BUTTON, BUTTON], False),
-    (*_sb3("PPO"), [BUTTON, BUTTON], True),
-    (*_sb3("PPO"), [], False),
+    ("sarsa", {}, [BUTTON], ""),
+    ("sarsa", {}, [], "found none"),
+    ("sarsa", {}, [BUTTON, BUTTON], "found world.0: Discrete"),
+    ("dqn", {}, [MultiDiscrete([2, 3])], ""),
+    ("dqn", {}, [BOX], "expected discrete actuators, found"),
+    ("dqn", {}, [BUTTON, BUTTON], "dqn acts on exactly one Discrete or MultiDiscrete actuator"),
+    ("dqn", {}, [], "expected discrete actuators, found none"),
+    ("dqn", {}, [MultiDiscrete([65, 65])], "4225 combinations"),
+    ("ppo", {}, [BUTTON, MultiBinary(2)], ""),
+    ("ppo", {}, [Box(-np.inf, np.inf, ())], ""),
+    ("ppo", {}, [BOX, BUTTON], "expected Box actuators"),
+    ("ppo", {}, [BUTTON, BOX], "expected discrete actuators"),
+    ("ppo", {}, [], "expected (discrete|Box) actuators"),
+    ("sac", {}, [BOX, BOX], ""),
+    ("sac", {}, [BUTTON], BOUNDED),
+    ("sac", {}, [], BOUNDED),
+    ("sac", {}, [WHOLE], BOUNDED),
+    ("sac", {}, [Box(0.0, np.inf, ())], BOUNDED),
+    (*_sb3("SAC"), [BOX], ""),
+    (*_sb3("SAC"), [BUTTON], "found "),
+    (*_sb3("DQN"), [BUTTON, BUTTON], "found "),
+    (*_sb3("PPO"), [BUTTON, BUTTON], ""),
+    (*_sb3("PPO"), [], "found "),
 ]
 
 
-@pytest.mark.parametrize(("brain", "params", "spaces", "fits"), SPACES)
-def test_learners_say_what_spaces_they_take(brain: str, params: dict[str, Any], spaces: list[Any], fits: bool) -> None:
+@pytest.mark.parametrize(("brain", "params", "spaces", "said"), SPACES)
+def test_learners_say_what_spaces_they_take(brain: str, params: dict[str, Any], spaces: list[Any], said: str) -> None:
     """A brain refuses the actuators before a run that it would refuse in its set-up."""
     actuators = [ActuatorInformation(None, space, f"world.{i}") for i, space in enumerate(spaces)]
-    with nullcontext() if fits else pytest.raises(ValueError, match=r"found |4225 combinations"):
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
         class_of("brains", brain).check_spaces(SENSORS, actuators, **params)
 
 

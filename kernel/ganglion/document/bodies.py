@@ -77,7 +77,7 @@ class _Asked:
         return None
 
     def _fits(self, count: int) -> bool:
-        """Say whether a phase may have so many bodies; that it may not is told."""
+        """Return whether a phase may have so many bodies; if not, that is a fault."""
         if count > BODIES_PER_PHASE:
             text = f"expected at most {BODIES_PER_PHASE} bodies, found {count} (limit bodies_per_phase)"
             self.wrong.append((("num",), text))
@@ -154,7 +154,7 @@ class _Asked:
 def bodies_of(
     section: Node | None, agents: Sequence[str], environments: Sequence[str], tell: Tell, mark: Node
 ) -> list[BodyPlan]:
-    """Return the bodies that a phase's section describes, each with the rules that meet it; faults are told.
+    """Return the bodies that a phase's section describes, each with the rules that meet it; faults go to `tell`.
 
     Behind them stand those that environments may spawn (`most`), an entry for each agent and environment. `section`
     None is one body for each pair; `mark` is where the phase stands.
@@ -202,7 +202,7 @@ def _same(policy: PolicyPlan) -> str:
 def _spawned(
     section: Node, agents: Sequence[str], environments: Sequence[str], plans: Sequence[BodyPlan], tell: Tell
 ) -> list[BodyPlan]:
-    """Return what stands for the bodies that environments may spawn, by agents and environments; faults are told.
+    """Return an entry for the bodies that environments may spawn, by agents and environments; faults go to `tell`.
 
     `plans` are the bodies that are there from the begin; empty if there is something wrong with these.
     """
@@ -246,7 +246,7 @@ def _at(node: Node, place: Sequence[str | int]) -> Node:
 
 
 def _meets(rule: Node, body: BodyPlan, keys: Sequence[str] | None = None) -> bool:
-    """Say whether a rule meets a body in all that it says, or in these keys alone."""
+    """Return whether a rule meets a body in all that it says, or in these keys alone."""
     match = rule.map.get("match")
     if match is None or not isinstance(match.value, dict):
         return match is None or match.value is None
@@ -309,7 +309,7 @@ def _reward(known: PluginPlan | None, said: Node) -> PluginPlan | None:
 
 
 def policy_of(node: Node) -> PolicyPlan:
-    """Return what a policy says; of one that is faulty what can be told."""
+    """Return what a policy says; of a faulty one what can be read."""
     given = {"source": node.plain()} if isinstance(node.value, str) else node.plain() if node.map else {}
     own = {key: given[key] for key, kind in _OF_POLICIES.items() if isinstance(given.get(key), kind)}
     rating = given["rating"] if isinstance(given.get("rating"), dict) else {}

@@ -62,7 +62,7 @@ def override(root: Node, settings: Sequence[str], option: str = "--set") -> tupl
 
 
 def put(root: Node, path: Sequence[str], value: Node, form: type[Form] | None = Document) -> Node:
-    """Return a tree in which a value stands at a path; every node on the way is new, no other one changes.
+    """Return a tree with a value at a path; every node on the way is new, no other one changes.
 
     `form` is what the tree is: a normalised run document, or anything (None).
     Nowhere says why the path leads nowhere.
@@ -196,7 +196,7 @@ class Expanded:
         return str(self.mark.value)
 
     def setting(self, key: str) -> Node | None:
-        """Return what stands at a key of `phase_config`, None where that is nothing, or null."""
+        """Return the node at a key of `phase_config`, None where there is none, or null."""
         return None if self.config is None else self.config.get(key)
 
 
@@ -303,7 +303,7 @@ def _agents(phase: Expanded) -> None:
 
 
 def is_given(node: Node, key: str) -> bool:
-    """Say whether a form is really given: `attach: false` and `command: ~` give none."""
+    """Return whether a form is really given: `attach: false` and `command: ~` give none."""
     return key in node.map and node.map[key].value not in (None, False)
 
 
@@ -314,7 +314,7 @@ def _named(inherited: Node | None, given: Node) -> Node:
 
 
 def _merge(inherited: Node | None, given: Node, *inner: str) -> Node:
-    """Return two maps merged key by key, those at `inner` too; what is newly given stands behind."""
+    """Return two maps merged key by key, those at `inner` too; new keys come last."""
     if inherited is None or not isinstance(given.value, dict):
         return given
     merged = given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})

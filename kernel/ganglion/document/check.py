@@ -40,7 +40,7 @@ def reads(agent: Node) -> list[Node]:
 
 
 def has_brain(agent: Node) -> bool:
-    """Say whether an agent learns."""
+    """Return whether an agent learns."""
     brain = agent.get("brain")
     return brain is not None and brain.text("name") != NO_BRAIN
 
@@ -50,7 +50,7 @@ _TIMELINES = ("clock", "budget", "max_steps", "episode_end")
 
 
 def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
-    """Say whether a phase has bodies: its controller is one of those, or may be, and bodies are given."""
+    """Return whether a phase has bodies: its controller is one of those, or may be, and bodies are given."""
     name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
     if name == CONTROLLER:
         return False
@@ -115,7 +115,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
 
 
 def _clean(node: Node, form: type[model.Form]) -> bool:
-    """Say whether a node is a map without unknown keys: only then a missing key is missed."""
+    """Return whether a node is a map without unknown keys: only then a missing key is missed."""
     return isinstance(node.value, dict) and set(node.map) <= set(form.model_fields)
 
 
@@ -146,7 +146,7 @@ def _schedule(root: Node) -> list[Fault]:
 
 
 def _is_unclear(given: Node) -> bool:
-    """Say whether it cannot be told which environments and agents a phase gives."""
+    """Return whether the environments and agents that a phase gives are unknown."""
     lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
     if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
         return True
@@ -263,7 +263,7 @@ class _Phase:
             self._wrong(phase, text)
 
     def _policies(self) -> None:
-        """Refuse policies that cannot be: keys of other sources, pools of who does not learn, turns without teams."""
+        """Refuse policies that cannot be: keys of other sources, pools without a learner, turns without teams."""
         plans = self.phase.plans
         turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
         first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
@@ -560,7 +560,7 @@ class _Phase:
             seen.add(item.value)
 
     def _within(self, text: str, whole: str) -> bool:
-        """Say whether `<whole>*` has an id too; one that may be of an environment with a longer uid has to be asked."""
+        """Return whether `<whole>*` certainly has an id, which is of no environment with a longer uid."""
         others = (f"{uid}." for uid in self.phase.environments if len(uid) >= len(whole))
         return text.startswith(whole) and text != f"{whole}*" and not text.startswith(tuple(others))
 
@@ -656,7 +656,7 @@ def _evaluations(phase: Expanded) -> Told:
 
 
 def _number(node: Node | None) -> float | None:
-    """Return the number that stands at a node, None where there is none."""
+    """Return the number at a node, None where there is none."""
     value = None if node is None else node.value
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 

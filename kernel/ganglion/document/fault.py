@@ -13,21 +13,16 @@ _LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret w
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Say what is wrong at one place of a document.
-
-    `line` and `column` count from 1; 0 means that the place has none (an option such as `--set`). `text` is the line of
-    the document and `width` the number of characters under which carets stand; neither takes part in comparisons of
-    `settle`.
-    """
+    """Say what is wrong at one place of a document."""
 
     severity: Literal["error", "warning", "note"]
     file: str
-    line: int
-    column: int
+    line: int  # from 1; 0 where the place has none (an option such as `--set`)
+    column: int  # likewise
     path: str
     message: str
-    text: str = ""
-    width: int = 1
+    text: str = ""  # the line of the document; `settle` compares neither it nor the width
+    width: int = 1  # of the carets under it, characters
 
     @property
     def place(self) -> str:

@@ -44,10 +44,7 @@ _NO_KEYS: dict[str, Any] = {}  # shared by all that are no maps: a dictionary fo
 class Node:
     """Hold one value of a document with its place: text, number, boolean, null, a list or a map of nodes.
 
-    `keys` holds the nodes of a map's keys. `line` and `column` count from 0 and are those of the value's begin, `width`
-    is how many characters of that line belong to it. `path` names the place in words, set while the tree is walked.
-    `size` and `height` are those of the expanded value. A node with an anchor stands at several places: it is never
-    changed; for another value another node is made.
+    A node with an anchor stands at several places: it is never changed; for another value another node is made.
     """
 
     __slots__ = ("column", "height", "keys", "line", "path", "size", "source", "value", "width")
@@ -55,13 +52,10 @@ class Node:
     def __init__(self, value: Value, source: Source, line: int = 0, column: int = 0, width: int = 1) -> None:
         self.value = value
         self.source = source
-        self.line = line
-        self.column = column
-        self.width = width
-        self.keys = _NO_KEYS
-        self.path = ""
-        self.size = 1
-        self.height = 0
+        self.line, self.column, self.width = line, column, width  # from 0; so many characters of the line belong to it
+        self.keys = _NO_KEYS  # the nodes of a map's keys
+        self.path = ""  # names the place in words; set while the tree is walked
+        self.size, self.height = 1, 0  # of the expanded value
 
     def like(self, value: Value, keys: dict[str, Node] | None = None, path: str | None = None) -> Node:
         """Return a node with another value at the same place."""
@@ -94,7 +88,7 @@ class Node:
         return self.value if isinstance(self.value, list) else []
 
     def get(self, key: str) -> Node | None:
-        """Return what stands at a key of a map, None where that is nothing, or null."""
+        """Return the node at a key of a map, None where there is none, or null."""
         node = self.map.get(key)
         return None if node is None or node.value is None else node
 
@@ -137,7 +131,7 @@ class Node:
         return Fault(severity, self.source.name, self.line + 1, self.column + 1, path, message, text, self.width)
 
     def found(self) -> str:
-        """Return what stands here in words, for the end of `expected ..., found ...`."""
+        """Return the value in words, for the end of `expected ..., found ...`."""
         value = self.value
         if isinstance(value, str):
             return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
@@ -344,7 +338,7 @@ class _Composer:
                 if key not in own and key not in merged:
                     merged[key], node.keys[key] = value, part.keys[key]
         node.value = {}
-        for key, value in own.items():  # document order: what is merged stands where `<<` stood
+        for key, value in own.items():  # document order: what is merged takes the place of `<<`
             node.value.update(merged if key == "<<" else {key: value})
 
 

@@ -22,14 +22,11 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Expect:
-    """Say `expected <words>` of what a type refuses.
-
-    `test`, if given, takes the place of the type, and `schema` describes it to others.
-    """
+    """Say `expected <words>` of what a type refuses."""
 
     words: str
-    test: Callable[[Any], bool] | None = None
-    schema: dict[str, Any] = field(default_factory=dict)
+    test: Callable[[Any], bool] | None = None  # takes the place of the type
+    schema: dict[str, Any] = field(default_factory=dict)  # describes the type to others
 
     def check(self, value: Any) -> Any:
         """Return the value, or refuse it."""
@@ -48,7 +45,7 @@ class Expect:
 
 
 def is_name(value: Any) -> bool:
-    """Say whether a value may be a uid or a name: text without control characters, `/`, `[` and `]`."""
+    """Return whether a value may be a uid or a name: text without control characters, `/`, `[` and `]`."""
     if not isinstance(value, str) or not 0 < len(value.encode()) <= limits.UID_BYTES:
         return False
     return value.isprintable() and not set(value) & set("/[]")
@@ -109,16 +106,12 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """A map of a document, with declared keys alone.
-
-    `spellings` are other names of its keys; `kinds` are those of the plugins that are named at its keys. `short`: text
-    stands for `{name: text}`.
-    """
+    """A map of a document, with declared keys alone."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
-    spellings: ClassVar[dict[str, str]] = {}
-    kinds: ClassVar[dict[str, str]] = {}
-    short: ClassVar[bool] = False
+    spellings: ClassVar[dict[str, str]] = {}  # other names of its keys
+    kinds: ClassVar[dict[str, str]] = {}  # key -> kind of the plugin that is named there
+    short: ClassVar[bool] = False  # whether text stands for `{name: text}`
 
 
 _PARAMS = {"parameters": "params"}
@@ -235,7 +228,7 @@ EpisodeEnd = Annotated[
 
 
 def _is_setting(value: Any) -> bool:
-    """Say whether a value is one that can travel, or a map that says how it is drawn."""
+    """Return whether a value is one that can travel, or a map that says how it is drawn."""
     if type(value) is dict:
         return len(value) == 1 and _is_drawn(*next(iter(value.items())))
     parts = value if type(value) is list else [value]
@@ -589,7 +582,7 @@ def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
 
 
 def _in_bad_entry(root: Node, location: Location) -> bool:
-    """Say whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
+    """Return whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
     if location[:1] != ("schedule",) or len(location) < 3:
         return False
     return len(_node(root, location[:2]).map) != 1
@@ -618,7 +611,7 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
 
 
 def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location, Fault]:
-    """Return the fault of an unknown key; it is located at the key that was meant, if that can be told."""
+    """Return the fault of an unknown key; it is located at the key that was meant, if that can be known."""
     key = str(location[-1])
     parent = _node(root, location[:-1])
     model = _model(location[:-1], form)

@@ -35,15 +35,12 @@ class Plugins(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold a document that has been read, as it is written: its marked tree, a map, and what is wrong with its YAML.
+    """Hold a document that has been read, as it is written."""
 
-    `name` stands in faults, paths in the document begin at `folder`.
-    """
-
-    root: Node
-    faults: list[Fault]
-    name: str
-    folder: str
+    root: Node  # its marked tree, a map
+    faults: list[Fault]  # what is wrong with its YAML
+    name: str  # as faults have it
+    folder: str  # where paths in the document begin
     text: str
 
 
@@ -133,7 +130,7 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
 
 
 def _read(name: str, text: str | None, local: bool) -> str:
-    """Return the text of a document, which is given or stands in a file."""
+    """Return the text of a document, which is given or in a file."""
     bound = DOCUMENT_BYTES if local or text is None else DOCUMENT_BYTES_REMOTE
     line = column = 0
     try:
@@ -216,5 +213,5 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
 
 
 def _values(nodes: Sequence[Node], key: str) -> list[Node]:
-    """Return what stands at a key of these maps, but for null."""
+    """Return the nodes at a key of these maps, but for null."""
     return [node.map[key] for node in nodes if key in node.map and node.map[key].value is not None]

@@ -62,7 +62,7 @@ def _place(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node
     if isinstance(node.value, list):
         return _list(node, form, path, faults)
     if form.short and isinstance(node.value, str):
-        name = node.like(node.value, path=path)  # the text itself stands there, not a key `name` below it
+        name = node.like(node.value, path=path)  # the place is that of the text, not of a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
@@ -128,7 +128,7 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
 
 
 def walk(node: Node, path: str) -> Node:
-    """Give a node and what is below it their paths; a node that stands at several places keeps the first."""
+    """Give a node and what is below it their paths; a node at several places keeps the first."""
     if node.path:
         return node
     node.path = path
@@ -156,16 +156,12 @@ AS_IT_IS = "as it is"
 
 @dataclass(slots=True)
 class Translation:
-    """Hold a document in our names, and what is to be said about it.
-
-    `notes` has a line for each change; `customs` are the tables of other projects whose names the document uses;
-    `versions` are values of `version` about which there is nothing to say.
-    """
+    """Hold a document in our names, and what is to be said about it."""
 
     root: Node
     faults: list[Fault] = field(default_factory=list)
-    notes: list[Fault] = field(default_factory=list)
-    customs: list[Mapping[str, Any]] = field(default_factory=list)
+    notes: list[Fault] = field(default_factory=list)  # one for each change
+    customs: list[Mapping[str, Any]] = field(default_factory=list)  # tables of other projects whose names are used
 
     @property
     def versions(self) -> frozenset[str]:

@@ -33,7 +33,7 @@ class Update:
 
 
 def carries_update(result: Any) -> bool:
-    """Tell whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
+    """Return whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
 
     An array always is one, also an array of one zero.
 
@@ -144,10 +144,7 @@ class Brain(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`, `load` if there is a model, `pretrain` if the document has `replay` for
     it; `initial_update` for each muscle that joins before there is an update; `thinking` per completed decision;
-    `store` at the end of the phase. Every method may be a plain function or `async def`.
-
-    Attributes:
-        name: The agent's name.
+    `store` at the end of the phase. Every method may be a plain function or `async def`. `name` is the agent's.
     """
 
     batched: ClassVar[bool] = False  # whether `learn` is called instead of `thinking`
@@ -161,7 +158,7 @@ class Brain(Part, Statistics, ABC):
     # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
     # It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep with one worker
-    # its muscle then sends up to n decisions together, and does not wait in between; they are heard one by one, in
+    # its muscle then sends up to n decisions together, and does not wait in between; they are taken one by one, in
     # their order, with the same results. Signals come with the answer to them. Set it here, or in `setup`; it is read
     # when the first muscle joins.
     learn_every: int = 1
@@ -169,7 +166,7 @@ class Brain(Part, Statistics, ABC):
     sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
     actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
     muscles: Sequence[str] = ()  # the uids of the muscles
-    static_world_models: Mapping[str, Any] = {}  # what the environments told about themselves, by uid
+    static_world_models: Mapping[str, Any] = {}  # static models of the environments by uid
     models: Models  # where models are saved and loaded
     # The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
     tables: Mapping[str, Any] = {}

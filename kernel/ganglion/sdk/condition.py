@@ -115,12 +115,12 @@ class TerminationCondition(Part):
 
     @classmethod
     def has_episode_part(cls) -> bool:
-        """Tell whether the class overrides `episode`."""
+        """Return whether the class overrides `episode`."""
         return cls.episode is not TerminationCondition.episode
 
     @classmethod
     def has_phase_part(cls) -> bool:
-        """Tell whether the class overrides `phase`."""
+        """Return whether the class overrides `phase`."""
         return cls.phase is not TerminationCondition.phase
 
     def episode(self, view: EpisodeView) -> Signal:

@@ -1,4 +1,4 @@
-"""Controller: who acts when, within one worker."""
+"""Controller: the order in which agents act, within one worker."""
 
 from __future__ import annotations
 
@@ -87,16 +87,11 @@ class Controller(Part, ABC):
         return await self.bus.act(agents)
 
     async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
-        """Apply setpoints, advance all environments, deliver what came of it to these agents.
+        """Apply setpoints, advance all environments, deliver the result to the agents that acted in this step.
 
-        Args:
-            setpoints: What is applied, each value of its actuator's space; an environment is given no others.
-            agents: Those that acted in this step: they get its rewards. A decision takes the rewards of the first
-                step that names its agent; one that none has named when its agent acts again, or when the
-                episode ends, those of the newest step.
-
-        Raises:
-            EpisodeEnded: The episode is over; let it pass through.
+        Environments get no other setpoints than these, each a value of its actuator's space. A decision takes the
+        rewards of the first step that names its agent; one that none has named when its agent acts again, or when the
+        episode ends, those of the newest step. EpisodeEnded: the episode is over; let it pass through.
         """
         return await self.bus.update(setpoints, agents)
 

@@ -40,7 +40,7 @@ class EnvironmentBaseline:
     sensors_available: list[SensorInformation]  # all sensors with their first readings, in declared order, ids local
     actuators_available: list[ActuatorInformation]  # all actuators, each with its no-op as value
     simtime: SimTime = field(default_factory=lambda: SimTime(0, None))  # when the episode begins
-    # What does not change during a phase; told once to the store, muscles and brains. None is none.
+    # What does not change during a phase; sent once to the store, muscles and brains. None is none.
     static_world_model: Mapping[str, Any] | None = None
     rewards_available: list[RewardInformation] | None = None  # all rewards; None declares them by the first update
 

@@ -34,18 +34,15 @@ class FilterBatch:
 class Filter(Part):
     """Change what passes between an agent and the bus; the defaults change nothing.
 
-    One object lives in each muscle's process and one in the brain's. Filters stack: the pre hooks run in document
-    order, the post hooks in reverse, each on the result of the one before. Histories are per worker and body and
-    begin anew in each episode.
+    Each muscle's process has an object and the brain's has one. The pre hooks run in document order, the post hooks in
+    reverse, each on the result of the one before. Histories are per worker and body and begin anew in each episode.
 
     Called in this order: constructor, `setup`, `declare`; in a muscle's process `reset` before each episode, then per
     decision `receive` if there is anything new, `muscle_pre_process`, `muscle_post_process`; in the brain's per row
     `brain_pre_process`, `brain_objective`, and after `thinking` `brain_post_process`, `publish`. The readings after a
-    decision are filtered for the brain's row before it thinks. If something is published upon that row they are
-    filtered again, from the state before: for that all attributes of the object are copied, so keep them small.
-
-    A filter whose brain's half has a state may have `save_state() -> Mapping[str, Array]` and `load_state(state)`:
-    only with them a brain can go on from a checkpoint.
+    decision are filtered for the brain's row before it thinks, and again, from the state before, if something is
+    published upon that row: for that all attributes of the object are copied, so keep them small. A brain can go on
+    from a checkpoint only if filters with a state in its process have `save_state` and `load_state`.
     """
 
     # Whether the muscle's half has array forms, `pre_process_batch`, `post_process_batch`, `reset_batch`. If those of

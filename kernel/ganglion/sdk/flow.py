@@ -52,16 +52,12 @@ class Signal(IntEnum):
 
 
 class SignalEffect(NamedTuple):
-    """Say what a signal does at the next step boundary.
+    """Say what a signal does at the next step boundary."""
 
-    `scope`: `worker` where one may be meant alone, else `phase` or `run`. `ends_episode`: the open episode ends.
-    `rebuilds`: the next one begins with new objects. `stops`: the worker takes no further part in the phase.
-    """
-
-    scope: str
-    ends_episode: bool = False
-    rebuilds: bool = False
-    stops: bool = False
+    scope: str  # `worker` where one may be meant alone, else `phase` or `run`
+    ends_episode: bool = False  # whether the open episode ends
+    rebuilds: bool = False  # whether the next one begins with new objects
+    stops: bool = False  # whether the worker takes no further part in the phase
 
 
 _EFFECTS = {
@@ -83,7 +79,7 @@ class SimTime:
     simtime_timestamp: datetime | None = None  # simulated date and time; None where the environment has no calendar
 
     def falls_behind(self, earlier: SimTime) -> bool:
-        """Tell whether this time lies before `earlier` in a component that both have."""
+        """Return whether this time lies before `earlier` in a component that both have."""
         ticks, before = self.simtime_ticks, earlier.simtime_ticks
         if ticks is not None and before is not None and ticks < before:
             return True

@@ -146,13 +146,10 @@ class FunctionalEnvironment(Environment):
 
     Args:
         state_shapes: Shapes without the batch axis: a map name -> shape, or a list, whose items are named `state_0`,
-            `state_1`, ...; one tuple is one item. The methods get a map or a list as it was declared here, in declared
-            order. They return either; one item alone may be returned bare.
-        observation_shapes: Likewise, `observation_0`, ...
-        action_shapes: Likewise, `action_0`, ...
-        state_dtypes: One for all, or one per item as a list or map; None is float32.
-        observation_dtypes: Likewise; None is float32.
-        action_dtypes: Likewise; None is int32.
+            `state_1`, ...; one tuple is one item. Likewise those of observations and actions. The methods get a map or
+            a list as it was declared here, in declared order. They return either; one item alone may be returned bare.
+        state_dtypes: One for all, or one per item as a list or map; None is float32. Likewise those of observations,
+            and of actions, of which None is int32.
     """
 
     batched: ClassVar[bool] = True

@@ -158,11 +158,7 @@ class RewardInformation(Information):
 
 
 class Template(Generic[I]):
-    """Make the informations of each step from values in declared order.
-
-    Args:
-        declared: One information per declaration; class, space, uid, value_ids and body are taken from it.
-    """
+    """Make the informations of each step from values in declared order, as the declared ones but for the value."""
 
     __slots__ = ("_nothing", "_rows", "uids")
 
@@ -175,11 +171,7 @@ class Template(Generic[I]):
         return len(self._rows)
 
     def fill(self, values: Sequence[Any]) -> list[I]:
-        """Return new informations with these values (None is not set), each checked against its space.
-
-        Raises:
-            SpaceError: A space does not contain its value, or the number of values is another.
-        """
+        """Return new informations with these values (None is not set); SpaceError for a misfit or another number."""
         if len(values) != len(self._rows):
             raise SpaceError(f"expected {len(self._rows)} values in declared order, found {len(values)}")
         for (kind, space, uid, value_ids, body), value in zip(self._rows, values, strict=True):

@@ -69,22 +69,18 @@ class LaunchWatch(Protocol):
 
 
 class Launched(ABC):
-    """A process that was started.
+    """A process that was started."""
 
-    `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known. `node` is
-    what the launcher asked `Launcher.relay` for on its behalf.
-    """
-
-    host: str = ""
-    node: str = ""
-    pid: int | None = None
+    host: str = ""  # where it lives; empty for this machine
+    node: str = ""  # what the launcher asked `Launcher.relay` for on its behalf
+    pid: int | None = None  # its number there; None if that is not known
 
     @abstractmethod
     def signal(self, signum: int) -> None:
         """Send a signal to the process and to all that it has started; one that has ended gets none."""
 
     def look(self) -> None:
-        """Tell at once if it has ended; a launcher that is told by others needs none."""
+        """Report an end at once; a launcher that gets ends reported does nothing."""
         return
 
     def usage(self) -> tuple[float, int]:
@@ -99,23 +95,20 @@ class Launched(ABC):
 class Launcher(ABC):
     """Place the processes of a run; messages go over the bus, not through here.
 
-    What it starts connects out to the endpoint in its variables. It leaves nothing behind: after `close`, and two
-    seconds after an unforeseen end of the supervisor, no process of it lives. A process that is stopped
-    (SIGSTOP) for longer than a second is killed by a launcher that can see that.
-
-    `shares_files` says that its processes see the folder of the run, and the document's, under the paths of this
-    machine: only then do they keep journals, and can losses be made good. `changes_users` says that it starts processes
-    as other users of this machine. `processors` are those on which `Launched.keep` can keep a process, none if it
-    cannot. `address` is that of this machine as the processes reach it, known once `open` has returned; empty where
-    they live on this machine. With one, they join over an encrypted endpoint, each by keys of its own. What a document
-    needs and a launcher has not is refused before anything is started. The constructor takes what the settings say
-    under `launchers`, by keyword.
+    A process connects to the endpoint in its variables. After `close`, and two seconds after an unforeseen end of the
+    supervisor, no process is left. A launcher that can see that a process is stopped (SIGSTOP) for longer than a second
+    kills it. A document that needs what a launcher has not is refused before anything is started. The constructor takes
+    the settings under `launchers`, by keyword.
     """
 
+    # Whether its processes see the folder of the run, and the document's, under the paths of this machine: only then
+    # they keep journals, and can be restored.
     shares_files: bool = False
     keeps_files: bool = False
-    changes_users: ClassVar[bool] = False
-    processors: frozenset[int] = frozenset()
+    changes_users: ClassVar[bool] = False  # whether it starts processes as other users of this machine
+    processors: frozenset[int] = frozenset()  # on which `Launched.keep` can keep a process
+    # Of this machine as the processes reach it, known once `open` has returned; empty where they live on it. With an
+    # address they join over an encrypted endpoint, each by keys of its own.
     address: str = ""
     relay: Callable[[str], Awaitable[str]]
     """Return where the relay of a node listens there: the broker of its processes, which take it for the kernel's.
@@ -126,11 +119,7 @@ class Launcher(ABC):
     """
 
     async def open(self) -> None:  # noqa: B027 - a launcher that needs no preparation is complete
-        """Prepare; called once, in a running loop, before the first start.
-
-        Raises:
-            LaunchError: It cannot work here; nothing is left of it.
-        """
+        """Prepare; called once, in a running loop, before the first start. LaunchError: it cannot work here."""
 
     def examine(self) -> Sequence[tuple[str, str, str]]:
         """Return what `ganglion doctor` shows: of each thing `ok`, `warn` or `fail`, a text, its cure."""
@@ -138,15 +127,11 @@ class Launcher(ABC):
 
     @abstractmethod
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
-        """Start a process and tell `watch` of it.
-
-        Raises:
-            LaunchError: It could not be started; nothing is left of it, and `watch` is told of no end.
-        """
+        """Start a process and report to `watch`; LaunchError, without a call of `exited`, if it cannot be started."""
 
     @abstractmethod
     async def close(self) -> list[str]:
-        """End what still lives, let go of everything; return in words what should not have been there any more."""
+        """End what still lives, release everything; return in words what should not have been there any more."""
 
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
         """Stop processes for a short time, all at once; the context says whether all of them are stopped.

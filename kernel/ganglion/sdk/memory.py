@@ -124,11 +124,7 @@ class _Column:
                 self.array[:rows] = old[:rows]
 
     def learn(self, layout: Layout, rows: int) -> None:
-        """Give the ids of a layout columns behind the others, if they have none yet; `rows` have been written.
-
-        Raises:
-            AuthorError: An id comes back with another shape.
-        """
+        """Give new ids of a layout columns behind the others; AuthorError for a known id of another shape."""
         known = self.layout
         assert known is not None
         dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
@@ -238,11 +234,7 @@ class MemoryShard:
 
     @staticmethod
     def concat(*shards: MemoryShard | Iterable[MemoryShard]) -> MemoryShard:
-        """Return the rows of several shards (or of a list of them), one shard after the other.
-
-        Raises:
-            AuthorError: There is none.
-        """
+        """Return the rows of several shards (or of a list of them), one after the other; AuthorError for none."""
         flat = [part for it in shards for part in ([it] if isinstance(it, MemoryShard) else it)]
         if not flat:
             raise AuthorError("concat needs at least one shard")
@@ -288,12 +280,8 @@ class Memory:
     >>> memory.tail(2).sensor_readings.iloc[-1]
     TableRow({'arena.level': 2.0})
 
-    A value that was not given is missing in its own row (None or NaN) and shifts nothing. Rows are kept in blocks
-    that grow by doubling: appending is O(1), a tail is a slice.
-
-    Args:
-        size_limit: Rows that are kept; the oldest are dropped. 0 keeps none.
-        rng: What `sample` draws from unless it is given another generator.
+    A value that was not given is missing in its own row (None or NaN). Rows are kept in blocks that grow by doubling:
+    appending is O(1), a tail is a slice. `rng` is the default generator of `sample`.
     """
 
     def __init__(self, size_limit: int = MEMORY_ROWS, rng: Generator | None = None) -> None:
@@ -428,15 +416,11 @@ class Memory:
         self._learned.clear()
 
     def extend(self, muscle_uids: Sequence[str], **columns: Array | Sequence[Any]) -> None:
-        """Add completed decisions in their order; costs a few operations on arrays, however many they are.
+        """Add completed decisions of these muscles in their order, by a few operations on arrays.
 
-        Args:
-            muscle_uids: Whose each of them is.
-            columns: What `append` takes, by its names, for each of them. Lists of values are vectors side by side in
-                declared order, `(n, columns)`, without gaps. What is not given is missing.
-
-        Raises:
-            AuthorError: There is no such column, it was not declared, or its shape is another. Nothing was added.
+        `columns` are what `append` takes, for each decision; lists of values are vectors side by side in declared
+        order, `(n, columns)`, without gaps. AuthorError: there is no such column, it was not declared, or its shape is
+        another; nothing was added.
         """
         count = len(muscle_uids)
         kept: dict[str, Any] = {}
@@ -551,11 +535,7 @@ class Memory:
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def export(self) -> dict[str, Any]:
-        """Return all rows as values that can travel: arrays, lists, numbers.
-
-        Raises:
-            AuthorError: There are rows with ids that were not declared.
-        """
+        """Return all rows as values that can travel; AuthorError if ids of rows were not declared."""
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
             if column.layout is not None and name not in FLAT:

@@ -65,11 +65,8 @@ class Muscle(Part, Statistics, ABC):
 
     Called in this order: constructor, `setup`; in training `update` with the newest update of the brain, in test and
     evaluation `prepare_model`; then `propose_actions` per decision; `reset` before every episode but the first;
-    `teardown`. Every method may be a plain function or `async def`.
-
-    Attributes:
-        uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
-        topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
+    `teardown`. Every method may be a plain function or `async def`. `uid` is the agent's `name` and the worker,
+    `scout/0`. `topics` hold what it sends and gets beside the steps; objects of one agent's bodies share them.
     """
 
     # Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object for all
@@ -89,7 +86,7 @@ class Muscle(Part, Statistics, ABC):
     memory: Memory
     sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
     actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
-    static_world_models: Mapping[str, Any] = {}  # what the environments told about themselves, by uid
+    static_world_models: Mapping[str, Any] = {}  # static models of the environments by uid
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     @cached_property
@@ -173,9 +170,7 @@ class Muscle(Part, Statistics, ABC):
 def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
     """Return the values in the order of `uids`, and the data, of what `propose_actions` returned.
 
-    Raises:
-        AuthorError: It is of another form, an actuator is unknown, comes twice, lacks, or has no value; the message
-            names it.
+    AuthorError: the form is another, or an actuator is unknown, comes twice, is missing, or has no value.
     """
     actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(actuators, list | tuple) or not all(isinstance(it, ActuatorInformation) for it in actuators):
@@ -201,9 +196,7 @@ def read_batch_proposal(
 ) -> tuple[list[list[Any]], list[Any]]:
     """Return per body the values in the order of `actuators`, and per body the data, of what `propose_batch` returned.
 
-    Raises:
-        AuthorError: It has another form or shape; the message names the actuator.
-        OutOfActionSpaceError: A space does not contain its value.
+    AuthorError: the form or shape is another; OutOfActionSpaceError: a space does not contain its value.
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
@@ -296,8 +289,7 @@ def objective_value(result: Any) -> float | None:
     >>> objective_value(np.array([3])), objective_value(None)
     (3.0, None)
 
-    Raises:
-        AuthorError: It is neither None nor one number, or it is NaN.
+    AuthorError: it is neither None nor one number, or it is NaN.
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result

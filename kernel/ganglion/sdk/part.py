@@ -23,16 +23,16 @@ class Part:
     base accepts and ignores any arguments.
 
     A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`: the journal from which a lost process
-    is restored stays short in a long run only where the state of its objects can be saved between two episodes.
-    `save_state` returns names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses,
-    generators of numpy). `load_state` gets an equal map in another process, on an object that was made and set up in
-    the same way. The bus restores `rng`, `memory` and everything else that it has given. Of a class with neither method
-    the attributes are saved if they are such values; functions, classes and spaces are allowed, too, if they do not
-    change. Any other attribute is named by a warning at set-up.
-    Environments are also asked within an episode and need both methods, which may be `async def`; one without the other
-    is refused. Their rewards and transformers are saved with them. Of an environment with neither method no state is
-    saved: its successor opens the episode by `reset` with the same draws and receives the steps again. What the three
-    keep from earlier episodes is lost then; where that shows, the run goes back to its last checkpoint.
+    is restored stays short only where the state of its objects can be saved between two episodes. `save_state` returns
+    names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses, generators of numpy).
+    `load_state` gets an equal map in another process, on an object that was made and set up in the same way. The bus
+    restores `rng`, `memory` and everything else that it has given. Without the two methods the attributes are saved if
+    they are such values; functions, classes and spaces may be among them if they do not change. A warning at set-up
+    names any other attribute.
+    An environment is saved within an episode, too, and needs both methods or neither; they may be `async def`. Its
+    reward and transformer are saved with it. With neither its successor opens the episode by `reset` with the same
+    draws and receives the steps again. What the three keep from earlier episodes is lost then; where that shows, the
+    run goes back to its last checkpoint.
     """
 
     takes_params: ClassVar[bool] = False

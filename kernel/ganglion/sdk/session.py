@@ -76,7 +76,7 @@ class Session:
 
     @property
     def has_final(self) -> bool:
-        """Say whether the readings after the last decision are known: they are the last row of `observations`."""
+        """Return whether the readings after the last decision are known: they are the last row of `observations`."""
         return len(self.observations) == len(self) + 1
 
     @property

@@ -117,7 +117,7 @@ class Space(ABC):
 
     @abstractmethod
     def contains(self, value: Any) -> bool:
-        """Tell whether `value` belongs to the space; bounds are inclusive.
+        """Return whether `value` belongs to the space; bounds are inclusive.
 
         Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
         for an integer do not. Never raises.
@@ -138,8 +138,7 @@ class Space(ABC):
     def clip(self, value: Any) -> Any:
         """Return the contained value nearest to `value`; for integers it is rounded half to even first.
 
-        Raises:
-            SpaceError: The value has another structure or shape, or is NaN.
+        SpaceError: the value has another structure or shape, or is NaN.
         """
 
     @abstractmethod
@@ -148,11 +147,7 @@ class Space(ABC):
 
     @abstractmethod
     def from_vector(self, vector: Any) -> Any:
-        """Return the value whose vector this is: the inverse of `to_vector`.
-
-        Raises:
-            SpaceError: The vector has another length, or its value is not contained.
-        """
+        """Return the value whose vector this is: the inverse of `to_vector`."""
 
     @abstractmethod
     def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -426,10 +421,7 @@ class Box(_Numbers):
     def scale(self, value: ArrayLike) -> Any:
         """Return the contained value that `value` of [-1, 1] stands for: -1 is low, 1 is high.
 
-        For an integer dtype the result is rounded half to even.
-
-        Raises:
-            SpaceError: A side is infinite; `value` has another shape or lies outside [-1, 1].
+        For an integer dtype the result is rounded half to even. SpaceError also if a side is infinite.
         """
         low, high = self._finite()
         unit = np.asarray(value, dtype=np.float64)
@@ -439,11 +431,7 @@ class Box(_Numbers):
         return self.clip(low * (1.0 - share) + high * share)  # this form cannot overflow, and is exact at both ends
 
     def unscale(self, value: ArrayLike) -> Any:
-        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high.
-
-        Raises:
-            SpaceError: A side is infinite; the space does not contain the value.
-        """
+        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high."""
         low, high = self._finite()
         found = np.asarray(self.canonical(value), dtype=np.float64)
         width = high / 2.0 - low / 2.0
@@ -816,7 +804,7 @@ class Ragged(Space):
         return given[:, 1:].reshape(-1, *self.box.shape), given[:, 0].astype(np.int64)
 
     def vectors(self, padded: Any, lengths: Any) -> Array:
-        """Return what `padded` gives back: vectors (k, size) of the dtype; what stands behind a length is replaced."""
+        """Return what `padded` gives back: vectors (k, size) of the dtype; what is behind a length is replaced."""
         given = np.asarray(padded)
         found = np.empty((len(given), self.size), self.dtype)
         found[:, 0], found[:, 1:] = lengths, given.reshape(len(given), -1)
@@ -1158,7 +1146,7 @@ class _Reading:
         return len(self.text) - len(self.text.lstrip()) + offset + 1
 
     def fail(self, node: ast.expr, expected: str) -> NoReturn:
-        """Refuse what stands at a node."""
+        """Refuse what is at a node."""
         column = self.column(node.col_offset)
         found = self.text[column - 1 :][:20]
         raise SpaceError(f"space, column {column}: expected {expected}, found {found!r}")

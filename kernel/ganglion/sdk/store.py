@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
@@ -52,7 +52,12 @@ class StoreWriter(_Opened):
     Readers see an episode from the transaction on that seals it: completely, once, after its predecessor of the same
     worker. They never see rows of an open episode. Where a method raises `StoreError`, without more said of it, the
     store cannot be written, and nothing has changed.
+
+    Attributes:
+        working: To be called at least once a second while `heads` takes long, so that nobody gives the store up.
     """
+
+    working: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
     def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:

@@ -19,11 +19,7 @@ Array = NDArray[Any]
 class Layout:
     """Say where in a flat row each id has its columns, and in which shape.
 
-    Args:
-        uids: Full ids, in order.
-        spaces: Their spaces; None where it is not known: then the value is one number.
-        shapes: Shapes of their values; None takes them from the spaces. A Tuple or Dict has the shape of its vector.
-        dtype: Of all values; None takes it from the spaces.
+    A value without a space is one number. Shapes and the one dtype are by default those of the spaces.
     """
 
     __slots__ = ("dtype", "offsets", "scalar", "shapes", "spaces", "uids", "width")
@@ -61,11 +57,7 @@ class Layout:
         return Layout(uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], self.dtype)
 
     def join(self, other: Layout, dtype: np.dtype[Any]) -> Layout:
-        """Return a layout with the ids of another one behind those of this one, each once.
-
-        Raises:
-            AuthorError: An id has another shape there.
-        """
+        """Return a layout with new ids of another one behind its own; AuthorError for an id of another shape."""
         known = dict(zip(self.uids, zip(self.spaces, self.shapes, strict=True), strict=True))
         for uid, space, shape in zip(other.uids, other.spaces, other.shapes, strict=True):
             before = known.setdefault(uid, (space, shape))[1]

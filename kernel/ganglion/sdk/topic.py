@@ -38,8 +38,7 @@ class Message(NamedTuple):
 def travelling(topic: str, key: Any, value: Any) -> Any:
     """Return a value as it travels: numbers, text, booleans, None, and lists and maps of these; arrays become lists.
 
-    Raises:
-        AuthorError: It cannot travel, is too large, or the key is no short text; topic and key are named.
+    AuthorError, with topic and key: it cannot travel, is too large, or the key is no short text.
     """
     where = f"topic {topic}, key {key!r:.60}"
     if not isinstance(key, str) or len(key.encode(errors="replace")) > UID_BYTES:
@@ -139,8 +138,8 @@ class Topic:
 class Settings(Topic):
     """Hold values by key, which the document sets, an operator, another participant, or this one itself.
 
-    `parameters` say what the world is, `engine` how it is run: how fast, how it is drawn. Those that the document draws
-    are drawn anew for each episode, from the seed of the run; a key that was set since keeps its value.
+    `parameters` say what the world is, `engine` how it is run. Those that the document draws are drawn anew for each
+    episode, from the seed of the run; a key that was set since keeps its value.
     """
 
     def __init__(self, name: str, topics: Topics) -> None:
@@ -209,7 +208,7 @@ class Stats(Topic):
         return [[self.name, key, one.told, one.how] for key, one in self._gathered.items()]
 
     def restore(self, told: Sequence[Entry]) -> None:
-        """Have gathered what was `told`, and nothing else."""
+        """Replace what was gathered by `told`."""
         self._gathered = {}
         for _, key, value, how in told:
             self._gathered[key] = Gathered(how)
@@ -227,8 +226,7 @@ class Log(Topic):
 class Channel(Topic):
     """Carry messages of a topic that a plugin names, between those of a worker whose classes name it.
 
-    A message of a muscle is there in the next call of an environment's hook, of the same tick, and one of an
-    environment in the next of a muscle's.
+    A message of a muscle comes with the environment's next call of the same tick, and the other way round.
     """
 
     def __init__(self, name: str, topics: Topics) -> None:
@@ -260,12 +258,8 @@ class Topics:
     [['weather', 'rain', True, 'ada'], ['stats', 'height', [2, 3.0, 2.0, {}], 'mean']]
 
     `parameters` and `engine` are `Settings`, `stats` gathers numbers, `log` takes text; a topic that the class
-    attribute `TOPICS` names is a `Channel`. What is said travels with the answer that the object gives next, and is
-    recorded in the table `topics` with the tick.
-
-    Attributes:
-        due: Whether something is to be told.
-        heard: Whether messages of channels came with the running call.
+    attribute `TOPICS` names is a `Channel`. Messages travel with the next answer of the object, and are recorded in the
+    table `topics` with the tick. `due` says whether there are any, `heard` whether some came with the running call.
     """
 
     def __init__(self, own: Sequence[str] = ()) -> None:

@@ -99,7 +99,7 @@ def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
 
 
 def _check_forms(cls: type[Space], space: Space) -> None:
-    """Send a space through text and wire, where one of an author's class is told as the class that it inherits."""
+    """Send a space through text and wire, where one of an author's class becomes the class that it inherits."""
     for form in ("text", "wire"):
         sentence = f"it is equal after its way through {form}"
         with clause(cls, sentence):
@@ -378,7 +378,7 @@ def check_brain(
             sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
             _check_replaced(cls, trial, lambda: agent_of(Path(folder) / "replaced"), trace, sentence)
         _check_model(cls, agent_of, Path(folder))
-        if cls.pretrain is not Brain.pretrain:  # else it hears of recorded decisions by `thinking`
+        if cls.pretrain is not Brain.pretrain:  # else recorded decisions come by `thinking`
             _check_pretrain(cls, trial, lambda it: agent_of(Path(folder) / "taught", sessions=it))
 
 
@@ -554,7 +554,7 @@ def check_environment(
 
 
 def _run(trial: _Course, sentence: str) -> list[bytes]:
-    """Return the answers of one that did all else right before; what goes wrong now is told of this sentence."""
+    """Return the answers of a class that kept all else before; what goes wrong now breaks this sentence."""
     try:
         return trial.run()
     except ContractBroken as error:
@@ -758,7 +758,7 @@ class _Teller(Chance):
 
 
 class _Hearer(CheckpointableBrain):
-    """Return what is heard as the update."""
+    """Return what came as the update."""
 
     CHECKPOINT_FORMAT, CHECKPOINT_SCHEMA_VERSION = "hearer", 1
 

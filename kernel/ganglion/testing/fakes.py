@@ -23,13 +23,8 @@ _WIDE = Box(-np.inf, np.inf, ())
 class FakeEnvironment(Environment):
     """Show the readings of a script, reward the last setpoint, and write down all setpoints.
 
-    One sensor `level`, one actuator `push` (a box from -1 to 1, no-op 0), one reward `pushed`.
-
-    Params:
-        levels: The readings of an episode in order, which ends, terminated, with the last of them.
-
-    Attributes:
-        heard: The setpoint of each update, of all episodes; without one the no-op.
+    One sensor `level`, one actuator `push` (a box from -1 to 1, no-op 0), one reward `pushed`. `levels` are the
+    readings of an episode, which terminates with the last; `heard` are the setpoints of all updates, else the no-op.
     """
 
     def __init__(self, levels: Sequence[float] = (0.0, 1.0, 2.0, 3.0)) -> None:
@@ -56,14 +51,9 @@ class FakeEnvironment(Environment):
 
 
 class FakeMuscle(Muscle):
-    """Set all actuators as a script says, and write down readings and updates.
+    """Set all actuators as a script says, behind its end to their no-ops, and record readings and updates.
 
-    Params:
-        setpoints: What each decision sets all actuators to, in order; behind its end, the no-ops.
-
-    Attributes:
-        seen: The readings of each decision, by id.
-        updates: What came by `update`.
+    `setpoints` has a value for each decision; `seen` are the readings of each decision by id, `updates` what came.
     """
 
     def __init__(self, setpoints: Sequence[Any] = ()) -> None:
@@ -86,15 +76,10 @@ class FakeMuscle(Muscle):
 
 
 class FakeBrain(Brain):
-    """Send the updates of a script, and write down what is thought about and how evaluations went.
+    """Send the updates of a script, behind its end none, and record rows and evaluations.
 
-    Params:
-        updates: What each thought returns, in order; behind its end None, which is no update. The initial update is
-            not one of them: it is None.
-
-    Attributes:
-        thoughts: Muscle, data and objective of each row.
-        evaluations: What came by `evaluate`.
+    The initial update is None and not of the script. `thoughts` are muscle, data and objective of each row,
+    `evaluations` what came by `evaluate`.
     """
 
     def __init__(self, updates: Sequence[Any] = ()) -> None:
@@ -128,13 +113,9 @@ class FakeBrain(Brain):
 
 
 class FakeObjective(Objective):
-    """Judge as a script says, and write down the rewards.
+    """Judge as a script says, behind its end by the sum of the rewards, and record the rewards.
 
-    Params:
-        values: What each row is judged by, in order, None included; behind its end the sum of the row's rewards.
-
-    Attributes:
-        rows: The rewards of each row, by full id.
+    `values` has the objective of each row, None included; `rows` are the rewards of each row by full id.
     """
 
     def __init__(self, values: Sequence[float | None] = ()) -> None:
@@ -149,13 +130,10 @@ class FakeObjective(Objective):
 
 
 class Clock:
-    """A clock that goes on only when it is told to: calling it gives seconds, as `time.monotonic` does.
+    """A clock that `advance` and `sleep` move: a call returns seconds, as `time.monotonic` does.
 
-    A class that has to do with real time takes its clock, and what it sleeps by, as arguments; a test gives it
-    `clock` and `clock.sleep`.
-
-    Args:
-        now_s: What it shows at first.
+    A class that deals with real time takes its clock and its sleep as arguments; a test gives `clock` and
+    `clock.sleep`.
     """
 
     def __init__(self, now_s: float = 0.0) -> None:
@@ -166,11 +144,7 @@ class Clock:
         return self._now_s
 
     def advance(self, span_s: float) -> float:
-        """Move it forward; return what it shows then.
-
-        Raises:
-            ValueError: The span is negative or no number: no clock goes backwards.
-        """
+        """Move it forward; return the new time. ValueError: the span is negative or no number."""
         if not span_s >= 0.0:
             raise ValueError(f"clock: expected a span of at least 0 s, found {span_s!r}")
         self._now_s += float(span_s)

@@ -295,7 +295,7 @@ class StagedAgent:
 
     @property
     def can_be_replaced(self) -> bool:
-        """Say whether `replace_brain` loses nothing of the filters."""
+        """Return whether `replace_brain` loses nothing of the filters."""
         filters = self._brain_host._filters  # noqa: SLF001 - the stage is the host's other half
         return filters is None or filters.can_be_kept
 
@@ -383,9 +383,7 @@ def make_agent(
         allow: Packages that import paths may name.
         stage: `sensors`, `actuators`, `rewards`, and perhaps `mode`, `seed`, `models`, `load`, as of `StagedAgent`.
 
-    Raises:
-        UsageError: The definition has a key that no agent has.
-        PluginInvalid: A name means no plugin, or a class that does not fit.
+    UsageError: the definition has a key that no agent has; PluginInvalid: a name means no plugin, or the class misfits.
     """
     strange = [key for key in definition if key not in _KEYS]
     if strange:

@@ -49,12 +49,7 @@ class BlockingLink:
 
     @classmethod
     def connect(cls, endpoint: str, timeout_s: float = 5.0) -> BlockingLink:
-        """Connect and shake hands.
-
-        Raises:
-            PeerLost: nothing listens there, or what listens does not speak this protocol.
-            DeadlineExceeded: it took longer than `timeout_s`.
-        """
+        """Connect and shake hands; PeerLost if no broker listens there, DeadlineExceeded after `timeout_s`."""
         where = parse_endpoint(endpoint)
         deadline_s = time.monotonic() + timeout_s
         family = socket.AF_UNIX if where.path else socket.AF_INET6 if ":" in where.host else socket.AF_INET
@@ -110,8 +105,7 @@ class BlockingLink:
     def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
         """Return the next message, or None after `timeout_s` without one; None as a timeout waits for ever.
 
-        Raises:
-            PeerLost: the broker is gone, or it broke the protocol; messages that came before are given first.
+        PeerLost: the broker is gone, or it broke the protocol; messages that came before are returned first.
         """
         messages = self._messages
         if messages:
@@ -129,7 +123,7 @@ class BlockingLink:
         return None
 
     def pending(self) -> bool:
-        """Say whether `receive` would return a message that has been read already."""
+        """Return whether `receive` would return a message that has been read already."""
         return bool(self._messages)
 
     def fileno(self) -> int:

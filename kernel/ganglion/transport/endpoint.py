@@ -34,7 +34,7 @@ class Endpoint:
 
     @property
     def local(self) -> bool:
-        """Say whether only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         if self.path or self.host == "localhost":
             return True
         try:  # by hand: the module ipaddress would be a twentieth of a broker's start

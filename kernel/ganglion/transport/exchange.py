@@ -43,14 +43,12 @@ _WALK = range(MESSAGES_PER_CALLBACK)
 class Sink:
     """Take the messages to one connection; each front has a kind of its own.
 
-    `out` holds messages as they go on the wire (ZMTP frames), in any pieces. An append to an empty `out` must put
-    the sink into `Exchange.dirty`; `Exchange.flush` then has it written. `large` says that a piece in `out` is worth
-    not being copied.
+    An append to an empty `out` must put the sink into `Exchange.dirty`; `Exchange.flush` then has it written.
     """
 
     def __init__(self) -> None:
-        self.out: list[bytes] = []
-        self.large = False
+        self.out: list[bytes] = []  # messages as they go on the wire (ZMTP frames), in any pieces
+        self.large = False  # whether a piece in `out` is worth not being copied
         self._held: list[Sink] = []
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -88,10 +86,7 @@ class Sink:
 
 
 class Served(Sink):
-    """Serve one connection of a front: forward what needs no decision, give the broker all else.
-
-    `tired` says that `walk` has forwarded as much as one turn allows.
-    """
+    """Serve one connection of a front: forward what needs no decision, give the broker all else."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__()
@@ -100,7 +95,7 @@ class Served(Sink):
         self._urgent: deque[list[bytes]] = deque()
         self._backlog: deque[list[bytes]] = deque()
         self.link: Link
-        self.tired = False
+        self.tired = False  # whether `walk` has forwarded as much as one turn allows
 
     def walk(self, data: bytes, start: int) -> int:
         """Forward the messages at `start` that need no decision; return where the first other one begins.
@@ -268,7 +263,7 @@ class Budget:
 
     @property
     def tight(self) -> bool:
-        """Say whether a connection waits for room."""
+        """Return whether a connection waits for room."""
         return bool(self._stopped)
 
     def account(self, sink: Sink, arrived: int, announced: int) -> None:
@@ -323,18 +318,14 @@ def _no_relay(link: Link) -> None:
 
 
 class Exchange:
-    """Carry out what the broker decides; shared by all fronts of a process.
-
-    `note` gets what is to be logged, of what strangers can cause a line a second; `clock` gives monotonic seconds;
-    `later` calls a function after some seconds; `climb` gives the sink of an uplink, for the links of a relay.
-    """
+    """Carry out what the broker decides; shared by all fronts of a process."""
 
     def __init__(
         self,
         broker: Broker,
-        note: Callable[[Note], None],
-        clock: Callable[[], float],
-        later: Callable[[float, Callable[[], None]], Any],
+        note: Callable[[Note], None],  # logs; what strangers can cause comes once a second
+        clock: Callable[[], float],  # monotonic seconds
+        later: Callable[[float, Callable[[], None]], Any],  # calls a function after some seconds
     ) -> None:
         self.broker = broker
         self.clock = clock
@@ -342,7 +333,7 @@ class Exchange:
         self.budget = Budget()
         self.shares = Shares()
         self.dirty: list[Sink] = []
-        self.climb: Callable[[Link], None] = _no_relay
+        self.climb: Callable[[Link], None] = _no_relay  # makes the sink of an uplink, for a link of a relay
         self.note = Tally(note, clock)
 
     def perform(self, effects: Sequence[Effect]) -> None:

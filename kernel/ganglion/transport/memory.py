@@ -41,7 +41,7 @@ class MemoryLink:
         return None
 
     def pending(self) -> bool:
-        """Say whether `receive` would return a message."""
+        """Return whether `receive` would return a message."""
         return bool(self._sink.inbox)
 
     def fileno(self) -> int:
@@ -62,12 +62,12 @@ class MemoryLink:
 
 
 class MemorySink(Sink):
-    """Keep what has come for one link; `ended` says why no more will come, empty while it may."""
+    """Keep what has come for one link."""
 
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.inbox: deque[list[bytes]] = deque()
-        self.ended = ""
+        self.ended = ""  # why no more will come; empty while it may
         self._link = link
 
     def pop(self) -> list[bytes]:
@@ -96,14 +96,11 @@ def never_later(seconds: float, call: Callable[[], None]) -> None:
 
 
 class MemoryBus:
-    """Join links by the real broker, in one thread; time goes on only by `advance`.
-
-    `notes` is what the broker had to say to the log.
-    """
+    """Join links by the real broker, in one thread; time goes on only by `advance`."""
 
     def __init__(self, supervisor_token: str = "", now_s: float = 0.0) -> None:
         self.now_s = now_s
-        self.notes: list[Note] = []
+        self.notes: list[Note] = []  # of the broker for the log
         broker = Broker(hashlib.sha256(supervisor_token.encode()).digest(), "memory", 0, now_s)
         self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, never_later)
 

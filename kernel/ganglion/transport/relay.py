@@ -41,7 +41,7 @@ from ganglion.wire.verb import Verb
 
 _CONNECT_S = 5.0
 _FOLDER, _SOCKET = "ganglion-relay-", "socket"
-_SOCKETS_PER_UPLINK = 4  # a DEALER, what tells of its connection, and libzmq's own
+_SOCKETS_PER_UPLINK = 4  # a DEALER, the monitor of its connection, and libzmq's own
 
 
 class Uplink(ZmqSink):

@@ -55,21 +55,18 @@ _NOTES_WAITING = 4096
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Hold what a broker is told before it serves; `remote` endpoints are encrypted with `secret_key`.
-
-    `listening` are the sockets of `endpoints`, or none: then they are to be bound.
-    """
+    """Hold what a broker gets before it serves."""
 
     endpoints: list[str]
     supervisor_token_sha256: bytes
-    remote: list[str]
+    remote: list[str]  # endpoints that are encrypted with `secret_key`
     secret_key: str = field(repr=False)
-    listening: list[socket.socket] = field(default_factory=list)
+    listening: list[socket.socket] = field(default_factory=list)  # those of `endpoints`; none: they are to be bound
     admissions: list[Admission] = field(default_factory=list)
 
 
 class Notes:
-    """Keep what the broker has to say until the log is there, which takes a tenth of a second to import."""
+    """Keep the notes of the broker until the log is there, which takes a tenth of a second to import."""
 
     def __init__(self) -> None:
         self._log: Log | None = None

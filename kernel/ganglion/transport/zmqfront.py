@@ -164,7 +164,7 @@ class ZmqConnection(ZmqSink):
         self._front.resume()
 
     def finish(self, reason: str) -> None:
-        """Forget the connection; a ROUTER cannot close one, its other side is told by what is sent before."""
+        """Forget the connection; a ROUTER cannot close one, its other side knows by what is sent before."""
         self.pump()
         self._front.forget(self)
         self.release()
@@ -280,7 +280,7 @@ class ZmqFront:
             self.zap.send_multipart([_VERSION, number, b"400" if reason else b"200", reason.encode(), user, b""])
 
     def _admits(self, key: str) -> bool:
-        """Say whether a key is in the table of keys, now."""
+        """Return whether a key is in the table of keys, now."""
         return self._exchange.broker.register.knows_key(key)
 
     def _refuse(self, address: str, reason: str) -> None:
@@ -416,7 +416,7 @@ class ZmqFront:
 
 
 def _said(frame: zmq.Frame, name: str) -> str:
-    """Return what libzmq tells of the connection that a frame came by; empty if it tells nothing."""
+    """Return what libzmq knows of the connection that a frame came by; empty for nothing."""
     try:
         return str(frame.get(name))
     except zmq.ZMQError:

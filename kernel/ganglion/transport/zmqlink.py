@@ -18,7 +18,7 @@ _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; what is more waits with the sender
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
 _LINGER_MS = 500
-SETTLE_S = 0.02  # libzmq tells of the end of a connection before it hands over what came last
+SETTLE_S = 0.02  # libzmq reports the end of a connection before it hands over the last messages
 _NEVER_MS = 24 * 60 * 60 * 1000  # the connection is given up long before
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 _FAILURES = (
@@ -41,7 +41,7 @@ def set_options(zmq_socket: zmq.Socket[bytes]) -> None:
 
 
 def dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
-    """Return a DEALER that connects to `endpoint`, and the socket that tells what becomes of the connection."""
+    """Return a DEALER that connects to `endpoint`, and the socket that reports the state of the connection."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     set_options(dealer)
     # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
@@ -58,7 +58,7 @@ def dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Sock
 
 
 def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
-    """Say whether a message can be received; libzmq wants to be asked again after each send and receive."""
+    """Return whether a message can be received; libzmq wants to be asked again after each send and receive."""
     return bool(cast(int, zmq_socket.get(zmq.EVENTS)) & zmq.POLLIN)
 
 
@@ -105,7 +105,7 @@ class ZmqBlockingLink:
                 return None
 
     def pending(self) -> bool:
-        """Say whether `receive` would return at once."""
+        """Return whether `receive` would return at once."""
         return not self._socket.closed and readable(self._socket)
 
     def fileno(self) -> int:

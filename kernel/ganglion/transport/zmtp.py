@@ -163,23 +163,19 @@ Event = Message | Broken
 class Connection:
     """Decode one side of one connection; `advance` is its only way in, for a client by way of `messages`.
 
-    `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `plain` says that the next byte begins a message of an open connection, so that a walk
-    like `split` may take it. `silence_s` is the longest silence that the other side asked to tolerate
-    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still while a
-    message does not grow, whatever commands come in between.
+    DEALER that takes a ROUTER.
     """
 
     def __init__(self, listening: bool, message_bytes: int = limits.MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
         self.state = State.SIGNATURE
-        self.outgoing = bytearray(GREETING)
-        self.plain = False
+        self.outgoing = bytearray(GREETING)  # what must be sent, and cleared, after each `advance`
+        self.plain = False  # whether the next byte begins a message of an open connection, for a walk like `split`
         self.minor = 0
-        self.silence_s: float | None = None
+        self.silence_s: float | None = None  # that the other side asked to tolerate: the time-to-live of its PING
         self.unfinished_bytes = 0  # announced by the message that is not complete
-        self.taken_bytes = 0
+        self.taken_bytes = 0  # of all messages, without commands
         self._held = bytearray()  # greeting, header or command that has not come completely
         self._left = -1  # bytes of the current frame that are still to come; -1: its header is
         self._more = False
@@ -195,7 +191,7 @@ class Connection:
 
     @property
     def unfinished(self) -> bool:
-        """Say whether a frame or a message has begun and not ended, so that bytes belong to it."""
+        """Return whether a frame or a message has begun and not ended, so that bytes belong to it."""
         return self._left >= 0 or bool(self._frames or self._held)
 
     @property

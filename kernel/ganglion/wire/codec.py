@@ -51,7 +51,7 @@ def _check_sent(tree: Any, data: bytes) -> None:
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
-    """Return the map that a body holds; JSON is told from msgpack by its first byte `{`.
+    """Return the map that a body holds; JSON begins with the byte `{`.
 
     An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, or beyond
     BODY_BYTES, BODY_DEPTH, BODY_CONTAINERS or BODY_KEYS; what is refused for its size has not been in memory.
@@ -123,7 +123,7 @@ def check_claims(data: bytes) -> None:
         unpacker.skip()
 
 
-_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps whose length stands in two or four bytes
+_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps with a length of two or four bytes
 _CLAIMS_MAX = 4
 _SHORT_BYTES = 4096
 
@@ -302,21 +302,6 @@ def _judged(annotation: Any) -> tuple[frozenset[type] | None, Check, bool]:
         raise LocalProtocolError(f"a field of type {annotation} cannot be declared")
     found, check, nests = _judged(arguments[0])
     return (found or frozenset()) | {types.NoneType}, check, nests
-
-
-def type_text(annotation: Any) -> str:
-    """Return a field's type in the words of the protocol's document: `list of int`, `text or nil`."""
-    words = {int: "int", float: "float", str: "text", bytes: "bytes", bool: "bool", Any: "any"}
-    if annotation in words:
-        return words[annotation]
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is list:
-        return f"list of {type_text(arguments[0])}"
-    if origin is dict:
-        return f"map of {type_text(arguments[1])}"
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join("nil" if a is types.NoneType else type_text(a) for a in arguments)
-    return f"map {annotation.__name__}"
 
 
 class Codec(typing.Generic[M]):

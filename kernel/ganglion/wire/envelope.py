@@ -20,30 +20,22 @@ _pack = msgpack.Packer(autoreset=True).pack
 
 
 class Head(NamedTuple):
-    """Say what a message is.
-
-    `serial` counts the CALLs of one caller and correlates REPLY and ERROR; `call` is a name of the table of calls;
-    `position` is what the message is about; `deadline_ms` is how long the caller will wait.
-    """
+    """Say what a message is."""
 
     verb: Verb
-    serial: int = 0
-    call: str = ""
-    position: Position | None = None
-    deadline_ms: int | None = None
+    serial: int = 0  # counts the CALLs of one caller and correlates REPLY and ERROR
+    call: str = ""  # a name of the table of calls
+    position: Position | None = None  # what the message is about
+    deadline_ms: int | None = None  # how long the caller will wait
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Hold one message as a peer sees it.
+    """Hold one message as a peer sees it."""
 
-    `peer` is the destination of what is sent and the source of what has come; empty is the kernel. `body` is the
-    encoded body, empty for none.
-    """
-
-    peer: str
+    peer: str  # the destination of what is sent, the source of what has come; empty is the kernel
     head: Head
-    body: bytes = b""
+    body: bytes = b""  # encoded; empty for none
     blobs: tuple[bytes, ...] = ()
 
 
@@ -59,7 +51,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def packed(element: str | int) -> bytes:
-    """Return a serial, or the name of a call, as it stands in a head."""
+    """Return a serial, or the name of a call, in the form of a head."""
     return _pack(element)
 
 

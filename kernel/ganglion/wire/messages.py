@@ -92,7 +92,7 @@ class Failure(Message):
 
 
 class Lost(Message):
-    """Tell watchers, and callers that wait for its answer, that a peer is gone."""
+    """Tell watchers, and callers that wait for its answer, that a peer is lost."""
 
     peer: str
     incarnation: int
@@ -128,18 +128,15 @@ class Info(Message):
 class Peers(Message):
     """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, waiting_for, queued_bytes.
 
-    `sent` maps the peers that a peer has sent messages to, to how many passed;
-    `stayed` is how many of them stayed on its node, None for a peer that no relay has joined.
+    `sent` maps peers to how many messages passed to them; `stayed` is how many of these stayed on the node of the peer,
+    None for a peer that no relay has joined.
     """
 
     peers: list[dict[str, Any]]
 
 
 class Watch(Message):
-    """Ask to be told when these peers join (`kernel.joined`) and when they are lost (LOST).
-
-    Those that are there already are told at once.
-    """
+    """Ask for `kernel.joined` when these peers join, at once for those that have joined, and for LOST."""
 
     peers: list[str]
 
@@ -186,30 +183,24 @@ class Overdue(Message):
 
 
 class ModelAsked(Message):
-    """Ask for the models in a folder of the supervisor's machine, or for a piece of the one of that `name`.
+    """Ask, from a machine that does not see the folder, for the models in it, or for a piece of one."""
 
-    It is for who lives on a machine that does not see the folder.
-    """
-
-    folder: str
-    name: str = ""
+    folder: str  # on the supervisor's machine
+    name: str = ""  # of the model of which a piece is asked for
     offset: int = 0
 
 
 class ModelPiece(Message):
-    """Answer with the files of a folder, as lists [name, SHA-256, bytes], or with what one has from the offset on."""
+    """Answer with the files of a folder, or with a piece of one."""
 
-    files: list[list[Any]]
-    data: bytes = b""
+    files: list[list[Any]]  # lists [name, SHA-256, bytes]
+    data: bytes = b""  # from the offset on
 
 
 class ModelKept(Message):
-    """Keep a piece of a brain's own model in the folder that `brain.setup` or `brain.store` named.
+    """Keep a piece of a brain's own model; the last one completes the file. A piece may come again."""
 
-    The last piece completes the file, which is there whole or not at all; a piece may be said again.
-    """
-
-    folder: str
+    folder: str  # as of `brain.setup` or `brain.store`
     name: str
     sha256: str
     size_bytes: int
@@ -218,10 +209,7 @@ class ModelKept(Message):
 
 
 class Withdraw(Message):
-    """Withdraw names: they may not join (again); those that have joined are disconnected.
-
-    Watches of these names and subscriptions of their topics end; they count no more.
-    """
+    """Withdraw names: their peers are disconnected, none may join, and watches and subscriptions of them end."""
 
     names: list[str]
 
@@ -234,30 +222,23 @@ class Gap(Message):
 
 
 class Near(Message):
-    """Tell the kernel, from a relay, of one of its peers: all that the kernel cannot see since it stays on the node.
+    """Tell the kernel, from a relay, what it cannot see of a peer since it stays on the node."""
 
-    `sent` maps peers there to how many messages it has sent to them. `left` is why its connection has ended, if it has.
-    """
-
-    sent: dict[str, int]
+    sent: dict[str, int]  # peers there -> how many messages the peer has sent to them
     waiting_for: list[str]
     awaited_by: list[str]
-    left: str = ""
+    left: str = ""  # why its connection has ended, if it has
 
 
 class Submit(Message):
-    """Ask the kernel to run a document, given as text.
+    """Ask the kernel to run a document; one from another machine names plugins only, no modules and programs."""
 
-    `overrides` are `path=value` settings. `folder` is where the paths of the document begin, for an operator on the
-    kernel's machine: such a document may name modules and programs. One from another machine names plugins only.
-    """
-
-    document: str
+    document: str  # its text
     source: str = "<submitted>"
-    folder: str = ""
+    folder: str = ""  # where its paths begin, for an operator on the kernel's machine
     seed: int | None = None
     name: str | None = None
-    overrides: list[str] | None = None
+    overrides: list[str] | None = None  # `path=value` settings
 
 
 class Submitted(Message):
@@ -281,11 +262,7 @@ class Runs(Message):
 
 
 class RunSignal(Message):
-    """Ask for a flow signal as the operator: signal, scope and reason.
-
-    `topics` are lists [uid, topic, key, value]: what environments or agents are told at the next boundary; the signal
-    is CONTINUE then, and says nothing else.
-    """
+    """Ask for a flow signal as the operator: signal, scope and reason."""
 
     run: str
     signal: str
@@ -293,18 +270,14 @@ class RunSignal(Message):
     worker: int | None = None
     reason: str = ""
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
-    topics: list[list[Any]] | None = None
+    topics: list[list[Any]] | None = None  # [uid, topic, key, value], set at the next boundary; with CONTINUE alone
 
 
 class Signalled(Message):
-    """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
-
-    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant are paused; the text has a line for
-    each.
-    """
+    """Answer an operator's signal; PAUSE, and CONTINUE for some steps, when all workers that are meant are paused."""
 
     accepted: bool
-    text: str
+    text: str  # the place where it acts, a line for each paused worker, or the reason of a refusal
 
 
 class Need(Message):
@@ -349,10 +322,7 @@ class Incident(Message):
 
 
 class EpisodeEnded(Message):
-    """Report the end of an episode and ask for the verdict.
-
-    `causes` are maps {signal, issuer, reason}; `agents` maps an agent to {decisions, sum, mean, values?}.
-    """
+    """Report the end of an episode and ask for the verdict."""
 
     worker: int
     episode: int
@@ -360,8 +330,8 @@ class EpisodeEnded(Message):
     terminated: bool
     truncated: bool
     reason: str
-    agents: dict[str, Any]
-    causes: list[dict[str, Any]]
+    agents: dict[str, Any]  # agent -> {decisions, sum, mean, values?}
+    causes: list[dict[str, Any]]  # maps {signal, issuer, reason}
     ended: list[str]  # environments that ended by themselves
     next: list[str]  # agents that act in the first step of the next episode
     ticks: int | None = None
@@ -373,28 +343,22 @@ class EpisodeEnded(Message):
 
 
 class WorkerFailed(Message):
-    """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
-
-    `peer` is the peer that failed; null: the controller itself.
-    """
+    """Report that a worker cannot go on; its open episode has been closed with the reason `failed`."""
 
     worker: int
     episode: int
     step: int
     failure: Failure
-    peer: str | None = None
+    peer: str | None = None  # the peer that failed; null: the controller itself
     evaluation: bool = False
 
 
 class Rebuild(Message):
-    """Tell that a peer is lost, and ask for word when its successor has joined.
-
-    With `unreachable` the broker has not met the peer: a broker was lost, and the peer may come back to its successor.
-    """
+    """Report that a peer is lost, and ask for an answer when its successor has joined."""
 
     worker: int
     peer: str
-    unreachable: bool = False
+    unreachable: bool = False  # a broker was lost, and its successor has not met the peer, which may come back
 
 
 class Rebuilt(Message):
@@ -404,33 +368,29 @@ class Rebuilt(Message):
 
 
 class Stands(Message):
-    """Report that a worker is paused at a boundary, where there is no common boundary.
-
-    `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
-    """
+    """Report that a worker is paused at a boundary, where there is no common boundary."""
 
     worker: int
     episode: int
     steps: int
     evaluation: bool = False
-    heeded: int | None = None
+    heeded: int | None = None  # the last signal that it has acted on; one that is on its way may end the pause
 
 
 class Boundary(Message):
     """Report that a worker is at the common boundary after a round, or that episodes ended where there is none.
 
-    `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
-    of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
-    terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each` and else null, and
-    `agents` is as of EpisodeEnded. `telling` are agents whose brains are to be told first of bodies that ended,
+    `ended` are the episodes of a phase with bodies that ended in this round, in canonical order: maps {environment,
+    body, episode, steps, terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each`
+    and else null, and `agents` is as of EpisodeEnded. `telling` are agents whose brains first get bodies that ended,
     together with those of other workers: the answer names the participants, and the worker reports again.
     """
 
     worker: int
     round: int
     steps: int
-    ending: bool
-    next: list[str]
+    ending: bool  # whether its episode ends here
+    next: list[str]  # the agents that act in its next step
     causes: list[dict[str, Any]]
     episode: int = 0
     ended: list[dict[str, Any]] | None = None
@@ -438,16 +398,13 @@ class Boundary(Message):
 
 
 class Go(Message):
-    """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal.
-
-    `participants` maps an agent to the workers whose rows its brain awaits in the next round.
-    """
+    """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal."""
 
     signal: str = "CONTINUE"
     issuer: str = ""
     reason: str = ""
     round: int = 0
-    participants: dict[str, list[int]] | None = None
+    participants: dict[str, list[int]] | None = None  # agent -> workers whose rows its brain awaits in the next round
 
 
 class Verdict(Message):
@@ -483,11 +440,10 @@ class ControllerSetup(_InWorker):
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}. In a phase with bodies these have
     {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
-    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase. `free`
-    lets each environment go its own way: a map {lead, listens} of how many ticks one may be ahead of the slowest
-    unfinished one, and whether the governor is to be told of episodes. `dynamic` are such maps of the bodies that
-    environments may spawn, one for each agent and environment: `most` is how many there may be at a time, `used` the
-    greatest number that a body has had there in this run.
+    environments and b. `free` lets each environment go its own way: a map {lead, listens} of how many ticks one may be
+    ahead of the slowest unfinished one, and whether the governor gets episodes. `dynamic` are such maps of the bodies
+    that environments may spawn, one for each agent and environment: `most` is how many there may be at a time, `used`
+    the greatest number that a body has had there in this run.
     """
 
     controller: dict[str, Any]
@@ -501,7 +457,7 @@ class ControllerSetup(_InWorker):
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     mends: bool = False  # a lost environment is started anew, and replayed to where it was
     bodies: list[dict[str, Any]] | None = None
-    end: str | None = None
+    end: str | None = None  # `all`, `any`, or the uid of the environment whose spent budget ends the phase
     free: dict[str, Any] | None = None
     dynamic: list[dict[str, Any]] | None = None
 
@@ -516,11 +472,11 @@ class ControllerStart(Message):
     """Set up the muscles and begin the first episode.
 
     `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
-    objective_stream, models, policy}; ids are full. `common` asks for a common boundary after each round.
+    objective_stream, models, policy}; ids are full.
     """
 
     agents: list[dict[str, Any]]
-    common: bool
+    common: bool  # whether there is a common boundary after each round
     sync: str
     verdict: Verdict
     settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
@@ -545,67 +501,62 @@ class ControllerShutdown(Message):
 class EnvironmentStart(_InWorker):
     """Begin a phase: make the environment and open its first episode.
 
-    `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
-    episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
-    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values;
-    where a body has a reward of its own, this follows.
-    `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
-    null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
-    that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
-    place of the environment in the phase. `dynamic` are the rows behind those of `bodies`, which are free until the
-    environment spawns a body: lists [agent, a, role, team, group]; `used` maps an agent to the greatest number that a
-    body of it has had here in this run.
+    `stream` and `episode_stream` are the seeds for receivers that know numpy's bit generators (32 bytes). `bodies` are
+    lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values; where a body
+    has a reward of its own, this follows. `each` says that every body has episodes of its own: a map {max_steps,
+    budget_steps, budget_episodes} of integers or null. Where the object is made anew within the phase it has {episodes,
+    made} too, lists with a number for each body: that of its next episode, and how many steps it has made;
+    `budget_episodes` is such a list then. `dynamic` are the rows behind those of `bodies`, which are free until the
+    environment spawns a body: lists [agent, a, role, team, group].
     """
 
     uid: str
     params: dict[str, Any]
-    seed: int
-    episode_seed: int
+    seed: int  # the object's own, of 53 bits
+    episode_seed: int  # of the first episode
     stream: bytes = b""
     episode_stream: bytes = b""
-    plugin: dict[str, Any] | None = None
+    plugin: dict[str, Any] | None = None  # null for a foreign program
     reward: dict[str, Any] | None = None
     transformer: dict[str, Any] | None = None
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
-    index: int | None = None
-    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
+    index: int | None = None  # the place of the environment in the phase
+    topics: list[list[Any]] | None = None  # what it gets beside the step: lists [topic, key, value, sender]
     dynamic: list[list[Any]] | None = None
-    used: dict[str, int] | None = None
+    used: dict[str, int] | None = None  # agent -> the greatest number that a body of it has had here in this run
 
 
 class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
     Each declaration is text, `id: space`, or a map {id, space, value?, unit?, value_ids?}; an actuator's value is its
-    no-op. `rewards` null: declared by the first update. `blocks` says that setpoints may come as blocks. `bodies` is
-    how many it has made; a program that leaves it out has one.
+    no-op.
     """
 
     sensors: list[Any]
     actuators: list[Any]
     readings: list[Any]
-    rewards: list[Any] | None = None
+    rewards: list[Any] | None = None  # null: declared by the first update
     ticks: int | None = 0
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
-    blocks: bool = False
-    bodies: int | None = None
-    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
+    blocks: bool = False  # whether setpoints may come as blocks
+    bodies: int | None = None  # how many it has made; a program that leaves it out has one
+    topics: list[list[Any]] | None = None  # what it sends beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
-    is always given all, with the no-ops of those that no agent sets. With several bodies `rows` names those that take
-    part, as row numbers of two bytes, ascending; null means all.
+    `setpoints` are those of the given `actuators`. A program always gets all, with the no-ops of those that no agent
+    sets.
     """
 
     setpoints: list[Any]
-    actuators: list[int] | None = None
-    rows: bytes | None = None
+    actuators: list[int] | None = None  # indices into the declared order; null means all
+    rows: bytes | None = None  # the bodies that take part, as row numbers of two bytes, ascending; null means all
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
@@ -613,17 +564,13 @@ class EnvironmentUpdated(Message):
     """Answer with all declared readings, the rewards of this step, and the flags after it.
 
     With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
-    `TRUNCATED`); `terminated` and `truncated` are the environment's own then. `first_rows` are the bodies that began an
-    episode of their own within this step, with `first_readings`. A body that is retired has its flag; with episodes of
-    its own it is not among these. `spawned` are lists [row, b] of bodies that take part from the next step on, with
-    `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
-    greater than any before. `wants` has one byte for each body of the update:
-    whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
-    `group_rewards` maps groups of bodies to a number: the reward of the group's name of each of its bodies that took
-    part in the step; of one that has ended in this episode before it falls due late, see `muscle.act`.
-
-    `applied` is what was applied in place of the setpoints of the update, null where that is these; `policies` has a
-    list [policy, version] for each body then: which policy chose it, null and -1 where that is not known.
+    `TRUNCATED`); `terminated` and `truncated` are the environment's own then. A body that is retired has its flag; with
+    episodes of its own it is not in `first_rows`. `spawned` are lists [row, b] of bodies that take part from the next
+    step on, with `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this
+    step, and b is greater than any before. `group_rewards` maps groups of bodies to a number: the reward of the group's
+    name of each of its bodies that took part in the step; of one that has ended in this episode before it is `late` in
+    `muscle.act`. `policies` has a list [policy, version] for each body where there is `applied`: which policy chose it,
+    null and -1 where that is not known.
     """
 
     readings: list[Any]
@@ -637,28 +584,27 @@ class EnvironmentUpdated(Message):
     state: dict[str, Any] | None = None  # of generators before a reset: a successor is replayed from it
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
     flags: bytes | None = None
-    first_rows: bytes | None = None
+    first_rows: bytes | None = None  # the bodies that began an episode of their own within this step
     first_readings: list[Any] | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
-    wants: bytes | None = None
+    wants: bytes | None = (
+        None  # of each body of the update, whether it decides before the next: 1, 0, or by its clock 2
+    )
     group_rewards: dict[str, Any] | None = None
-    applied: list[Any] | None = None
+    applied: list[Any] | None = None  # what was applied in place of the setpoints of the update
     policies: list[list[Any]] | None = None
 
 
 class EnvironmentReset(Message):
-    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process.
-
-    `each` is as of EnvironmentStart, with a number for each body: those whose budget allows it begin an episode.
-    """
+    """Begin the next episode in place."""
 
     episode: int
     seed: int
     stream: bytes = b""
-    state: dict[str, Any] | None = None
-    each: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None  # is put back before, in the successor of a lost process
+    each: dict[str, Any] | None = None  # as of EnvironmentStart; bodies whose budget allows it begin an episode
     topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
@@ -666,18 +612,14 @@ class MuscleSetup(_InWorker):
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
     `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
-    the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
-    brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
-    to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
-    unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
-    declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
-    `episodes` are the numbers of their next episodes, where the muscle is made anew within the phase.
-    `dynamic` are the rows behind those of `bodies`, for bodies that may be spawned: lists [environment, learn].
+    the first `muscle.act` that brings rewards. `bodies` are lists [environment, b, learn, stream] in the order of
+    environments and b: the rows of all fields of values; the declarations are those of one body. Where bodies of
+    different environments have unequal ones they are several groups: `groups` is a map from environments to the numbers
+    of their groups, a declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have
+    those of each. `dynamic` are the rows behind those of `bodies`, for bodies that may be spawned.
 
-    An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
-    that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
-    `muscle.swap` one that it asks the brain `pool` for.
+    An agent whose bodies decide by models of several sources has a muscle for each. One that does not follow the
+    current model gets no updates; it has the model in `models`, or by `muscle.swap` one from the brain `pool`.
     """
 
     agent: str
@@ -688,42 +630,37 @@ class MuscleSetup(_InWorker):
     rewards: list[dict[str, Any]] | None
     stream: bytes
     objective_stream: bytes
-    brain: str | None = None
-    filters: list[dict[str, Any]] | None = None
-    models: str | None = None
+    brain: str | None = None  # its name on the wire; null where none is asked (test mode, no brain)
+    filters: list[dict[str, Any]] | None = None  # maps {name, params, on_error, stream}
+    models: str | None = None  # the directory of the model to act by in test mode
     static_models: dict[str, Any] | None = None
     deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
-    episodes: list[int] | None = None
-    source: int = 0
-    follows: bool = True
+    episodes: list[int] | None = None  # the next ones of the bodies, where the muscle is made anew within the phase
+    source: int = 0  # the number of its source of models
+    follows: bool = True  # whether it follows the current model
     pool: str | None = None
     groups: dict[str, int] | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
-    dynamic: list[list[Any]] | None = None
+    dynamic: list[list[Any]] | None = None  # lists [environment, learn]
 
 
 class MuscleReady(Message):
-    """Answer that the muscle is set up.
+    """Answer that the muscle is set up."""
 
-    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts, the rows of `dynamic`
-    included; a program that leaves it out acts for one.
-    """
-
-    blocks: bool = False
-    bodies: int | None = None
+    blocks: bool = False  # whether readings and rewards may come as blocks
+    bodies: int | None = None  # for how many it acts, rows of `dynamic` included; a program that leaves it out, for one
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
-    `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
-    brain whose rows to await before it thinks: with several sources of models those of muscles, numbered through all
-    workers (worker * sources + source). `closing` marks the last message of an episode, `passing` a round in
-    which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
+    `round` and `workers` say whose rows the brain awaits before it thinks: with several sources of models those of
+    muscles, numbered through all workers (worker * sources + source). `passing` marks a round in which the agent is
+    awaited and does not act: nothing is completed or decided, and the brain awaits no row.
 
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
@@ -733,20 +670,18 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: the body of that row before is gone, as this message or one before told. `late` are
-    lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
-    over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
-    are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
-    `forced` is what an environment has put in the place of the decisions that are completed: they count as if that had
-    been set.
+    decide for the first time: the body of that row before is gone, by this message or one before. `late` are lists
+    [row, b, episode, decision, reward, credit] of what bodies earned after their ends, once their episode is over, or
+    their row is given away: for the brain, beside the last decision of each, which stays as it is. `forced` is what an
+    environment has put in the place of the decisions that are completed: they count as if that had been set.
     """
 
     readings: list[Any]
-    rewards: list[Any] | None = None
+    rewards: list[Any] | None = None  # in the order of MuscleSetup.rewards; null if already settled
     decide: bool = True
     terminated: bool = False
     truncated: bool = False
-    closing: bool = False
+    closing: bool = False  # whether it is the last message of an episode
     round: int = 0
     workers: list[int] | None = None
     ticks: int | None = None
@@ -759,7 +694,7 @@ class Act(Message):
     applied: list[Any] | None = None
     spawned: list[list[int]] | None = None
     late: list[list[Any]] | None = None
-    decided: bytes | None = None
+    decided: bytes | None = None  # the ticks in which the open decisions were made, as integers of eight bytes
     forced: list[Any] | None = None
 
 
@@ -773,38 +708,32 @@ TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
 class Acted(Message):
     """Answer with the setpoints, and the objective of the decision that was completed.
 
-    `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
-    are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
-    decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
-    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order, and
-    `version` is the number of the update by which they decide, null where no brain tells of updates.
+    With bodies, `setpoints` and `proposed` have the entries that decide, `objective` those that complete a decision, in
+    their order.
     """
 
     setpoints: list[Any] | None = None
-    proposed: list[Any] | None = None
+    proposed: list[Any] | None = None  # the muscle's own setpoints, where filters changed them
     objective: list[Any] | None = None
-    signal: dict[str, Any] | None = None
-    statistics: dict[str, Any] | None = None
-    excused: list[dict[str, Any]] | None = None
-    learned: dict[str, Any] | None = None
-    version: int | None = None
+    signal: dict[str, Any] | None = None  # of a brain: {signal, reason}
+    statistics: dict[str, Any] | None = None  # of the decision that is made
+    excused: list[dict[str, Any]] | None = None  # exceptions that the document tolerates: maps {issuer, hook, reason}
+    learned: dict[str, Any] | None = None  # statistics of the brain, for the decision that was completed
+    version: int | None = None  # with bodies: the number of the update by which they decide, if a brain sends updates
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
-    """Decide by another model from now on: a drawn one (`draw`), or the current one, and follow it.
-
-    With `learns` false the brain is not told of what is decided from now on.
-    """
+    """Decide by another model from now on: a drawn one, or the current one, and follow it."""
 
     draw: bool
-    learns: bool = True
+    learns: bool = True  # whether the brain gets what is decided from now on
 
 
 class Swapped(Message):
-    """Say which model it is: the number of its update in this phase."""
+    """Name the model."""
 
-    version: int
+    version: int  # the number of its update in this phase
 
 
 class MuscleReset(Message):
@@ -843,13 +772,13 @@ class BrainSetup(_InPhase):
 
 
 class BrainPretrain(Message):
-    """Learn from recorded episodes before any agent acts; `sha256` is that of the index in `folder`.
+    """Learn from recorded episodes before any agent acts.
 
     What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
     """
 
     folder: str
-    sha256: str
+    sha256: str  # of the index in it
 
 
 class BrainPretrained(Message):
@@ -878,37 +807,34 @@ class BrainLeave(Message):
 class Think(Message):
     """Give one completed decision.
 
-    `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
-    filters; `next_readings` those that came of it. `data` is what the muscle added. `observations` and
-    `next_observations` are the readings after filters, null where there are none. `before` are decisions of the same
-    episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
-    applied, of all rewards, objectives, data. What came of one are the readings of the next.
+    `before` are decisions of the same episode that the muscle has kept until now, oldest first, as six lists: numbers,
+    blocks of all readings, of all applied, of all rewards, objectives, data. What came of one are the readings of the
+    next.
 
     With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row numbers
     of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as
     integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
     of k. `decision` and `episode` are those of the first then. With several groups `data` is a list with that of each
-    group. Where bodies may be spawned, `numbers` are the b of each, as integers of eight bytes. `late` is as of
-    `muscle.act`, with what the objective makes of each credit behind it; there may be no decisions beside it. `ticks`
-    are those of the decisions (`decided` of `muscle.act`).
+    group. `late` is as of `muscle.act`, with what the objective makes of each credit behind it; there may be no
+    decisions beside it.
     """
 
     worker: int
     episode: int
     decision: int
-    readings: list[Any]
-    applied: list[Any]
+    readings: list[Any]  # those decided on, before filters
+    applied: list[Any]  # the setpoints after filters
     rewards: list[Any]
     objective: list[Any]
-    next_readings: list[Any]
+    next_readings: list[Any]  # those that came of it
     terminated: bool = False
     truncated: bool = False
-    proposed: list[Any] | None = None
-    data: Any = None
+    proposed: list[Any] | None = None  # the muscle's own setpoints
+    data: Any = None  # what the muscle added
     round: int = 0
     workers: list[int] | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first row of each phase
-    observations: list[Any] | None = None
+    observations: list[Any] | None = None  # the readings after filters; null where there are none
     next_observations: list[Any] | None = None
     before: list[list[Any]] | None = None
     rows: bytes | None = None
@@ -917,9 +843,9 @@ class Think(Message):
     episodes: bytes | None = None
     source: int = 0
     follows: bool = True
-    numbers: bytes | None = None
+    numbers: bytes | None = None  # where bodies may be spawned, the b of each, as integers of eight bytes
     late: list[list[Any]] | None = None
-    ticks: bytes | None = None
+    ticks: bytes | None = None  # of the decisions, as `decided` of `muscle.act`
 
 
 class UpdateAsked(Message):
@@ -939,22 +865,16 @@ class PolicyAsked(Message):
 
 
 class Thought(Message):
-    """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
-
-    `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
-    published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
-    by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
-    update before it has heard of so many. `version` is the number of the update in its phase.
-    """
+    """Answer with the newest update that this muscle does not have yet, and a signal of the brain."""
 
     update: Any = None
-    fresh: bool = False
+    fresh: bool = False  # whether `update` holds one: null may be an update too
     signal: dict[str, Any] | None = None
-    filters: dict[str, Any] | None = None
+    filters: dict[str, Any] | None = None  # the newest arrays of filters by their number; null if this muscle has them
     excused: list[dict[str, Any]] | None = None  # as of Acted
-    statistics: dict[str, Any] | None = None
-    together: int = 1
-    version: int | None = None
+    statistics: dict[str, Any] | None = None  # of the brain, by names that begin with `brain.`
+    together: int = 1  # how many decisions may come in the next `brain.think`; before, there is no update
+    version: int | None = None  # the number of the update in its phase
 
 
 class BrainEvaluate(Message):
@@ -978,56 +898,46 @@ class BrainEvaluated(Message):
 
 
 class BrainStore(Message):
-    """Store the model, a second time in `second`.
-
-    A brain that does not take part in learning is given a `source`: it stores the model that lies there in `models`.
-    """
+    """Store the model."""
 
     reason: str = "phase end"
-    source: str | None = None
+    source: str | None = None  # of a brain that does not learn: where the model is that it stores in `models`
     models: str | None = None
-    second: str | None = None
+    second: str | None = None  # where it is stored a second time
 
 
 class BrainStored(Message):
-    """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
+    """List the files that were written."""
 
-    files: list[dict[str, Any]]
-    excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
+    files: list[dict[str, Any]]  # maps {tag, path, sha256, bytes, updates}
+    excused: list[dict[str, Any]] | None = None  # as of Acted, of those that no answer to a muscle had
 
 
 class TableSetup(_InPhase):
-    """Begin a phase: make a table, which is empty.
-
-    `writers` are the peers that insert. With `waits` what cannot be done yet is done later, within `span_s`; else it is
-    refused. With `shared` what is written in a round is there from the next one on.
-    """
+    """Begin a phase: make a table, which is empty."""
 
     uid: str
     plugin: dict[str, Any]
     feed: list[str]
     serve: list[str]
-    writers: list[str]
+    writers: list[str]  # the peers that insert
     stream: bytes
-    waits: bool = False
-    shared: bool = False
+    waits: bool = False  # whether what cannot be done yet is done later, within `span_s`, and not refused
+    shared: bool = False  # whether what is written in a round is there from the next one on
     span_s: float | None = None
 
 
 class TableAsk(Message):
-    """Ask a table for something: `what` is `insert`, or a word that its class knows.
-
-    `at` is when this is in the phase: lists that are compared; null is as of the list before.
-    """
+    """Ask a table for something."""
 
     agent: str
-    what: str
+    what: str  # `insert`, or a word that its class knows
     given: dict[str, Any]
-    at: list[int] | None = None
+    at: list[int] | None = None  # when this is in the phase: lists that are compared; null is that of the call before
 
 
 class TableAnswer(Message):
-    """Answer what a table was asked for; null where there is nothing to say."""
+    """Answer what a table was asked for."""
 
     found: Any = None
 
@@ -1043,26 +953,23 @@ class FlowSignal(Message):
     episode: int | None = None
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
     data: dict[str, Any] | None = None
-    number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
+    number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is ignored
 
 
 class RecordBatch(Message):
-    """Carry rows for the store, in order; `number` counts the batches of one writer from 1.
+    """Carry rows for the store, in order."""
 
-    `records` are lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`.
-    """
-
-    number: int
-    records: list[Any]
+    number: int  # counts the batches of one writer from 1
+    records: list[Any]  # lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 class RecordAck(Message):
-    """Acknowledge a writer's batches up to `number`: they are durable, or part of an open episode."""
+    """Acknowledge a writer's batches up to a number: they are durable, or part of an open episode."""
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing can be written now; the store tries again and says when it stops
+    waiting: str | None = None  # why nothing is acknowledged now; the store is alive, and says when that ends
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 

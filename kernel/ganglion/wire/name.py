@@ -56,7 +56,7 @@ def safe(uid: str) -> str:
 
 
 def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None = None, evaluation: bool = False) -> str:
-    """Return the wire name of a participant: `run/role[/uid][/worker]`; `e` stands before an evaluation worker."""
+    """Return the wire name of a participant: `run/role[/uid][/worker]`; `e` marks an evaluation worker."""
     parts = [safe(run), role.value]
     if uid is not None:
         parts.append(safe(uid))
@@ -66,7 +66,7 @@ def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None =
 
 
 def label(name: str) -> str:
-    """Return how a person is told of a participant: `environment grid (worker 2)` for `run-1/environment/grid/2`.
+    """Return a participant in words for people: `environment grid (worker 2)` for `run-1/environment/grid/2`.
 
     A name of another form is returned as it is.
     """

@@ -128,7 +128,7 @@ def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
 
 
 def _is_deep(value: Any, levels: int) -> bool:
-    """Say whether lists and maps are nested on more levels."""
+    """Return whether lists and maps are nested on more levels."""
     if not isinstance(value, dict | list):
         return False
     parts = value.values() if isinstance(value, dict) else value

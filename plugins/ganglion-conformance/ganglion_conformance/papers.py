@@ -13,9 +13,10 @@ import json
 import re
 import sys
 import tokenize
+import typing
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, NoneType, UnionType
 from typing import Any
 
 import msgpack
@@ -27,7 +28,6 @@ from ganglion.sdk import spaces
 from ganglion.sdk.store import StoreWriter
 from ganglion.transport.zmtp import GREETING
 from ganglion.wire import messages
-from ganglion.wire.codec import type_text
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -90,6 +90,21 @@ _NOT_ON_THE_WIRE = ("MEMORY_ROWS", "MODEL_", "PROCESSES_PER_RUN", "ADMISSIONS", 
 
 def _code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
+
+
+def type_text(annotation: Any) -> str:
+    """Return a field's type in the words of the protocol's document: `list of int`, `text or nil`."""
+    words = {int: "int", float: "float", str: "text", bytes: "bytes", bool: "bool", Any: "any"}
+    if annotation in words:
+        return words[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        return f"list of {type_text(arguments[0])}"
+    if origin is dict:
+        return f"map of {type_text(arguments[1])}"
+    if origin in (typing.Union, UnionType):
+        return " or ".join("nil" if a is NoneType else type_text(a) for a in arguments)
+    return f"map {annotation.__name__}"
 
 
 def _remarks(module: ModuleType) -> dict[str, str]:

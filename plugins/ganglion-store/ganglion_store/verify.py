@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from itertools import chain, zip_longest
 from typing import Any
@@ -41,10 +41,19 @@ Chain = tuple[Any, Any, Any]  # phase, mode, worker
 class Verification:
     """Verify the run with a number on a connection that reads, and the whole file too if that is asked.
 
-    Nothing of the run is held but a few rows and the heads of its chains.
+    Nothing of the run is held but a few rows and the heads of its chains. `working` is called with every few rows.
     """
 
-    def __init__(self, engine: Engine, connection: Connection, run: int, name: str, whole_file: bool = True) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        connection: Connection,
+        run: int,
+        name: str,
+        whole_file: bool = True,
+        working: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._working = working
         self._engine = engine
         self._unread: tuple[type[Exception], ...] = (*engine.errors, UnicodeError)
         self._connection = connection
@@ -126,6 +135,7 @@ class Verification:
             width = len(rows_of.columns)
             flags = {place for place, column in enumerate(rows_of.columns) if column in ("terminated", "truncated")}
             while found:
+                self._working()
                 segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row[:width])] for row in found])
                 segment.absorb(self._declarations)
                 segment.release()
@@ -174,6 +184,8 @@ class Verification:
             keys = [column[0] for column in rows.description]
             digests = chain.from_iterable(map(_cut, self._pieces(name)))
             for number, (row, digest) in enumerate(zip_longest(rows, digests)):
+                if number % _FETCH == 0:
+                    self._working()
                 if row is None:
                     yield Damage("row", f"{name}, row {number}", "it was sealed and is missing")
                 elif digest is None:

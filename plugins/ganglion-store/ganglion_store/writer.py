@@ -534,7 +534,8 @@ class SqlWriter(StoreWriter):
             found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
             if found is None:
                 raise self._engine.damaged(f"the rows of run {self._run} are not there")
-            for damage in Verification(self._engine, connection, found[0], self._run, whole_file=False).damages():
+            verification = Verification(self._engine, connection, found[0], self._run, False, self.working)
+            for damage in verification.damages():
                 raise self._engine.damaged(f"{damage.kind} {damage.where}: {damage.text}")
 
     def abandon(self, status: str, reason: str, ended: str) -> None:

@@ -179,6 +179,30 @@ def test_the_governor_may_be_lost_meanwhile(stage: Stage, stuck: Stuck) -> None:
     assert "commit" == stage.writer.log[-1]
 
 
+def test_a_store_that_reads_back_for_long_says_that_it_lives(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers hear it every second, which begins their deadline anew; who looks on hears it ever more rarely."""
+
+    def heads() -> dict[str, Any]:
+        for _ in range(10):
+            stage.clock.now_s += 1.0
+            stage.writer.working()  # type: ignore[attr-defined]
+        return {}
+
+    monkeypatch.setattr(stage.writer, "heads", heads)
+    stuck = Stuck(stage)
+    stuck.free()
+    stage.pass_time(RETRY_S["store"])
+    before, waits = len(stage.acks), stuck.waits()
+    stage.batch(ONE, 2, [["end", "finished", "completed", "now"]])
+    acks = [(ack.number, ack.waiting) for _, ack in stage.link.told("record.ack")[before:]]
+    said = "the store reads back what it has written"
+    found = stuck.waits()[len(waits) :]
+    stuck.close()
+
+    assert [(0, said)] * 10 + [(2, None)] == acks
+    assert [f"{said}, for 2.0 s", f"{said}, for 6.0 s"] == found
+
+
 def test_an_end_that_cannot_be_read_back_fails_by_name(stage: Stage) -> None:
     """The run is written down as failed, once, and its writers hear of the damage in place of the heads."""
     stage.writer.fails["heads"] = StoreDamaged("row 7: it is not what was sealed")

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,34 @@ class Server:
         self.kill()
         if self._own:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def served(**how: Any) -> Iterator[Server]:
+    """Give a server within a block; skip the test where none is installed."""
+    import pytest
+
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
+    running = Server(**how)
+    yield running
+    running.close()
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
+    """Make a folder a small file system of its own within a block; skip the test where none can be made."""
+    import pytest
+
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def _free_port() -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ganglion.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 from ganglion.wire import messages
-from ganglion.wire.codec import Content, codec_of, decode_map, encode_map, openings, type_text
+from ganglion.wire.codec import Content, codec_of, decode_map, encode_map, openings
 from ganglion.wire.messages import CALLS, TELLS, Message
 from ganglion.wire.verb import Verb
 
@@ -312,24 +312,6 @@ def test_content_is_told_by_the_first_byte() -> None:
     starts = {msgpack.packb(dict.fromkeys(map(str, range(n))))[:1] for n in (0, 1, 15, 16, 70_000)}
 
     assert b"{" not in starts
-
-
-@pytest.mark.parametrize(
-    ("annotation", "text"),
-    [
-        (int, "int"),
-        (Any, "any"),
-        (bytes, "bytes"),
-        (list[int], "list of int"),
-        (str | None, "text or nil"),
-        (dict[str, Any], "map of any"),
-        (list[dict[str, float]] | None, "list of map of float or nil"),
-        (Inner, "map Inner"),
-    ],
-)
-def test_type_in_words(annotation: Any, text: str) -> None:
-    """The protocol's document spells types in words."""
-    assert text == type_text(annotation)
 
 
 def test_undeclarable_field_is_refused_at_once() -> None:

@@ -30,27 +30,11 @@ def _phase(*workers: WorkerView) -> PhaseView:
     return PhaseView(Mode.TRAIN, workers, asked=[worker.worker for worker in workers])
 
 
-TEN = (10.0, 11.0, 6.0, 12.0, 15.0, 20.0, 17.0, 11.0, 9.0, 10.0)
 PHASES = [
-    ("phase_avg10", 8.9, [_worker(0, *TEN)], True),
-    ("phase_avg10", 12.1, [_worker(0, *TEN)], True),
-    ("phase_avg10", 12.2, [_worker(0, *TEN)], False),
-    ("phase_avg10", 8.9, [_worker(0, *TEN[:9])], False),
-    ("phase_avg3", 8.9, [_worker(0, *TEN[:3])], True),
-    ("phase_avg3", 8.9, [_worker(0, *TEN[:2])], False),
-    ("phase_avg10", 8.9, [_worker(0, *TEN), _worker(1, *TEN[:9])], False),
-    ("phase_avg10", 8.9, [_worker(0, *TEN), _worker(1, *TEN)], True),
-    ("phase_avg10", 53, [_worker(0, *[53.0] * 10), _worker(1, *[53.0] * 10)], True),
-    ("phase_avg10", 100, [_worker(0, *[53.0] * 20)], False),
-    ("phase_avg2", 1, [_worker(0, 3.0, 3.0), _worker(1, 3.0, 3.0)], True),
+    ("phase_avg10", 12.1, [_worker(0, 10.0, 11.0, 6.0, 12.0, 15.0, 20.0, 17.0, 11.0, 9.0, 10.0)], True),
     ("phase_avg2", 5, [_worker(0, 9.0, 9.0, 0.0), _worker(1, 9.0, 9.0)], False),  # not at the same time
     ("phase_avg2", 5, [_worker(0, 9.0, 9.0, running=False), _worker(1, 9.0, 9.0)], True),
     ("phase_avg2", 5, [_worker(0, 9.0, 0.0, running=False), _worker(1, 9.0, 9.0)], False),
-    ("phase_avg2", 5, [_worker(0, 5.0, None, None, 5.0)], True),
-    ("phase_avg2", 5, [_worker(0, 5.0, None)], False),
-    ("phase_avg2", 5, [_worker(0, 5.0, 5.0, 0.0, cut=[2])], True),
-    ("phase_avg2", 5, [_worker(0, 0.0, 5.0, 5.0, cut=[2])], False),
-    ("phase_avg1", 5, [_worker(0)], False),
 ]
 
 

@@ -33,11 +33,9 @@ class Halves:
         self.act_on(Discrete(3, start=5))
 
     def act_on(self, *spaces: Any) -> None:
-        """Choose the actuators."""
         self.actuators = [ActuatorInformation(space.default(), space, f"e.a{i}") for i, space in enumerate(spaces)]
 
     def brain(self, cls: type[Any], seed: int = 42, **params: Any) -> Any:
-        """Return a brain that is set up."""
         brain = self._make(cls, seed=seed, **params)
         brain.sensors, brain.actuators, brain.name = self.sensors, self.actuators, "a"
         brain.memory = Memory()
@@ -46,7 +44,6 @@ class Halves:
         return brain
 
     def muscle(self, cls: type[Any], update: Any = None, mode: Mode = Mode.TRAIN, seed: int = 7) -> Any:
-        """Return a muscle that is set up, with an update unless that is None."""
         muscle = self._make(cls, seed=seed, mode=mode)
         muscle.sensors, muscle.actuators = self.sensors, self.actuators
         muscle.setup()
@@ -55,7 +52,6 @@ class Halves:
         return muscle
 
     def batch(self, bodies: int = 1, seed: int = 3, **more: Any) -> Batch:
-        """Return readings of some bodies."""
         rng = np.random.default_rng(seed)
         rows = np.column_stack([rng.uniform(-1, 1, (bodies, 2)), rng.integers(3, size=bodies)])
         numbers = np.zeros(bodies, dtype=np.int64)
@@ -63,7 +59,6 @@ class Halves:
         return Batch(rows, readings, list(range(bodies)), numbers, numbers, Mode.TRAIN, **more)
 
     def rows(self, count: int, seed: int = 0, muscles: int = 1, length: int = 5) -> Iterator[Transitions]:
-        """Yield rounds of one row per muscle; an episode has `length` decisions, the odd ones end by truncation."""
         rng = np.random.default_rng(seed)
         k = muscles
         for i in range(count):
@@ -88,7 +83,6 @@ class Halves:
             )
 
     def session(self, length: int = 5, seed: int = 0, final: bool = True, **more: Any) -> Session:
-        """Return a recorded episode of drawn readings and actions, truncated at its end unless `more` says else."""
         rng = np.random.default_rng([seed, length])
         actions = [
             np.concatenate([it.space.to_vector(it.space.sample(rng)) for it in self.actuators]) for _ in range(length)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import ganglion
+from system.results import table
 
 from ganglion.sdk import SpaceError
 from ganglion_mosaik.environment import MosaikEnvironment
@@ -226,9 +228,7 @@ def test_a_run_is_a_simulator_in_a_scenario(tmp_path: Path) -> None:
 
     done = subprocess.run([sys.executable, "scenario.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    ganglion = str(Path(sys.executable).with_name("ganglion"))
-    told = [ganglion, "results", "steps", "last", "--format", "json"]
-    rows = json.loads(subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
+    rows = table(tmp_path, "steps")
 
     values = [2.0, *(row["sensors"]["world.val"] for row in rows)]
     grown = [round(after - before, 9) for before, after in itertools.pairwise(values)]
@@ -320,20 +320,11 @@ def test_the_tutorials_scenario_has_equal_values(tmp_path: Path) -> None:
     (tmp_path / "turning.py").write_text(TURNING)
     (tmp_path / "scenario.py").write_text(TUTORIAL.format(steps=steps))
     (tmp_path / "run.yml").write_text(BRIDGED.format(box=BOX, steps=steps, models=models))
-    ganglion = str(Path(sys.executable).with_name("ganglion"))
-
-    def said(*command: str) -> str:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    theirs = json.loads(said(sys.executable, "scenario.py").strip().splitlines()[-1])
-    said(ganglion, "run", "-q", "run.yml")
-    told = ("last", "--format", "json")
-    rows = [
-        *json.loads(said(ganglion, "results", "resets", *told)),
-        *json.loads(said(ganglion, "results", "steps", *told)),
-    ]
+    done = subprocess.run([sys.executable, "scenario.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    theirs = json.loads(done.stdout.strip().splitlines()[-1])
+    assert ganglion(tmp_path, "run", "-q", "run.yml", span_s=300.0).returncode == 0
+    rows = [*table(tmp_path, "resets"), *table(tmp_path, "steps")]
 
     assert [[row["sensors"][f"world.Model_{i}.val"] for i in range(3)] for row in rows] == theirs
     assert len(theirs) == steps

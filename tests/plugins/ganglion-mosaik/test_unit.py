@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from system.command import ganglion
+from system.results import table
 
 from ganglion.sdk import ResetRequest
 from ganglion_mosaik.unit import UnitEnvironment
@@ -226,12 +226,8 @@ run_config: {{condition: vanilla}}
 def test_a_run_steps_a_unit(folder: Path) -> None:
     """What agents of a run set is what the unit computes with, step by step, in each episode anew."""
     (folder / "run.yml").write_text(RUN.format(box=BOX))
-    ganglion = str(Path(sys.executable).with_name("ganglion"))
-
-    done = subprocess.run([ganglion, "run", "-q", "run.yml"], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = [ganglion, "results", "steps", "last", "--format", "json"]
-    rows = json.loads(subprocess.run(told, cwd=folder, capture_output=True, text=True, check=True).stdout)
+    assert ganglion(folder, "run", "-q", "run.yml", span_s=300.0).returncode == 0
+    rows = table(folder, "steps")
 
     assert [row["episode"] for row in rows] == [0] * 20 + [1] * 20
     for episode in (0, 1):

@@ -40,17 +40,6 @@ def test_a_run_with_an_observer_is_the_same_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_an_observer_that_cannot_be_starts_nothing(tmp_path: Path) -> None:
-    """A run with an observer that there is not is exit status 2, and nothing is stored of it."""
-    (tmp_path / "one.yml").write_text(DOCUMENT)
-    done = ganglion(tmp_path, "run", "--observe", "csc", "one.yml")
-
-    assert 2 == done.returncode
-    assert "there is no observer `csc`; did you mean `csv`?" in done.stderr
-    assert not (tmp_path / "results" / "ganglion.db").exists()
-
-
-@pytest.mark.long
 def test_a_run_is_measured_while_it_runs(tmp_path: Path) -> None:
     """Prometheus finds the numbers of a live run at the printed address; nothing of it is left behind the run."""
     parser = pytest.importorskip("prometheus_client.parser", reason="needs ganglion-observers[metrics]")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,9 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 90.0  # a run of these takes a second or two; a machine under load has time
+from system.command import ganglion
+from system.results import table
 
 AGENT_34 = """\
         - name: {name}
@@ -78,14 +76,6 @@ WARNED: dict[str, list[str]] = {
     "evaluation": [],
 }
 TRANSLATED = {"manual": 21, "turns": 16, "cascade": 7, "generated": 8, "objective": 8, "evaluation": 7}
-
-
-def ganglion(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-    return subprocess.run(
-        [GANGLION, *words], cwd=folder, env=variables, capture_output=True, text=True, timeout=SPAN_S, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +187,7 @@ def test_a_run_as_the_manual_shows_it(tmp_path: Path) -> None:
     (tmp_path / "document.yml").write_text(MANUAL)
     done = ganglion(tmp_path, "run", "--plain", "document.yml")
     assert 0 == done.returncode, done.stdout + done.stderr
-    rows = json.loads(ganglion(tmp_path, "results", "--table", "actions", "--format", "json").stdout)
+    rows = table(tmp_path, "actions")
 
     assert {(phase, agent): 10 for phase in (0, 1) for agent in ("One", "Two")} == Counter(
         (row["phase"], row["agent"]) for row in rows

@@ -77,7 +77,6 @@ class Outcome:
     said: str = ""
 
     def __str__(self) -> str:
-        """Return it as one cell: the decisions of each agent of each phase."""
         if not self.rows:
             return f"exit {self.status}: {self.said}"
         cells = [f"{phase}.{n}/{e}:{value:g}" for (phase, _), (n, e, value) in self.rows.items()]

@@ -105,16 +105,13 @@ class Counted(Environment):
     """Counts, and answers in the short form."""
 
     def start_environment(self) -> Any:
-        """Return one sensor and one actuator, whose names begin with the uid."""
         self.count = 0
         return [self.seen()], [agent.ActuatorInformation(None, SPACE, f"{self.uid}.move")]
 
     def seen(self) -> Any:
-        """Return the only reading."""
         return agent.SensorInformation(np.array([self.count], dtype=np.float32), SPACE, f"{self.uid}.count")
 
     def update(self, actuators: Any) -> Any:
-        """Return readings, rewards and whether the episode is over."""
         self.count += 1
         paid = agent.RewardInformation(actuators[0].value, SPACE, "paid")
         return [self.seen()], [paid], self.count == 2
@@ -128,18 +125,15 @@ class Whole(Counted):
         self.step = step
 
     async def start_environment(self) -> Any:
-        """Return a baseline with a time."""
         sensors, actuators = super().start_environment()
         return environment.EnvironmentBaseline(sensors, actuators, simtime=SimTime(simtime_ticks=0))
 
     async def update(self, actuators: Any) -> Any:
-        """Return a state with a time."""
         sensors, rewards, done = super().update(actuators)
         time = SimTime(simtime_ticks=self.count * self.step)
         return environment.EnvironmentState(sensors, rewards, done, simtime=time, terminated=False, truncated=done)
 
     async def reset(self, request: Any) -> Any:
-        """Return what an answer to a reset holds."""
         started = await self.start_environment()
         return SimpleNamespace(
             sensors=started.sensors_available, actuators=started.actuators_available, simtime=started.simtime

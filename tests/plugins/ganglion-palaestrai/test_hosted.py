@@ -6,17 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from system.command import GANGLION, ganglion
+from system.results import table, unnamed
 
 pytest.importorskip("palaestrai", reason="palaestrAI is not installed: scripts/setup --with palaestrai")
 pytestmark = pytest.mark.long
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
 SPAN_S = 600.0  # torch alone takes ten seconds to import on a slow machine, in each process
 
 DUMMY = """\
@@ -47,25 +46,12 @@ run_config: {condition: {name: vanilla}}
 """
 
 
-def ganglion(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what a command said, run in a folder."""
-    return subprocess.run(
-        [GANGLION, *arguments], cwd=folder, capture_output=True, text=True, timeout=SPAN_S, check=False
-    )
-
-
 def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a document, and hold it to success."""
     (folder / "run.yml").write_text(text)
-    found = ganglion(folder, "run", "run.yml", *arguments)
+    found = ganglion(folder, "run", "run.yml", *arguments, span_s=SPAN_S)
     assert found.returncode == 0, found.stdout + found.stderr
     return found
-
-
-def table(folder: Path, name: str, run_id: str = "last") -> list[dict[str, Any]]:
-    """Return the rows of a table of a run."""
-    rows: list[dict[str, Any]] = json.loads(ganglion(folder, "results", name, run_id, "--format", "json").stdout)
-    return rows
 
 
 def test_their_dummies_come_out_as_ours(tmp_path: Path) -> None:
@@ -125,7 +111,7 @@ def test_their_filters_do_what_ours_do(tmp_path: Path, first: str, second: str) 
     ours = table(tmp_path, "actions")
 
     assert len(theirs) == 8
-    assert [{**row, "run": ""} for row in ours] == [{**row, "run": ""} for row in theirs]
+    assert unnamed(ours) == unnamed(theirs)
 
 
 AUTHORS = """\
@@ -351,7 +337,7 @@ ROLES = ("environment/world/0", "muscle/hand/1", "brain/hand", "controller/0", "
 def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
     """One process after the other is killed while PPO trains; the rows are those of an undisturbed run."""
     run(tmp_path, learning("ppo", tmp_path))
-    undisturbed = [{**row, "run": ""} for row in table(tmp_path, "actions")]
+    undisturbed = unnamed(table(tmp_path, "actions"))
     with (tmp_path / "out.txt").open("wb") as out:
         process = subprocess.Popen([GANGLION, "run", "run.yml"], cwd=tmp_path, stdout=out, stderr=out)
     lost: list[str] = []
@@ -369,4 +355,4 @@ def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
     assert process.wait(timeout=SPAN_S) == 0, (tmp_path / "out.txt").read_text()[-3000:]
 
     assert len(lost) >= 4, f"the run was over after the loss of {lost}"
-    assert [{**row, "run": ""} for row in table(tmp_path, "actions")] == undisturbed
+    assert unnamed(table(tmp_path, "actions")) == undisturbed

@@ -1,16 +1,11 @@
-"""Classes written in the style of palaestrAI, run for real after a change of their imports alone."""
+"""Classes written in the style of palaestrAI, run on the bus after a change of their imports alone."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-GANGLION = str(Path(sys.executable).with_name("ganglion"))
-SPAN_S = 90.0  # a run of these takes a second or two; a machine under load has time
+import pytest
+from simulation import simulate
 
 PORTED = '''\
 """Classes in the style of palaestrAI; only their imports are ours."""
@@ -23,7 +18,6 @@ from ganglion_palaestrai.agent import Brain, BrainDumper, Muscle, Objective
 from ganglion_palaestrai.agent import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion_palaestrai.environment import Environment, EnvironmentBaseline, EnvironmentState, Reward
 from ganglion_palaestrai.experiment import TerminationCondition
-from ganglion_palaestrai.simulation import FlowControlChange, SimulationController
 from ganglion_palaestrai.types import Box, Discrete, SimTime, SimulationFlowControl
 
 
@@ -134,25 +128,6 @@ class Summed(Objective):
         return rewards.sum(axis=1)[0] * self.factor
 
 
-class OneByOne(SimulationController):
-    """Let the agents act one after the other, and all environments be updated after each."""
-
-    def turn(self, step):
-        return [self.agents[step % len(self.agents)]]
-
-    async def simulate(self):
-        agents, turn = list(self._agents.values()), 0
-        while self.is_running:
-            agent = agents[turn]
-            try:
-                response = (await self.act([agent]))[0]
-                await self.step([agent], response.actuators)
-            except FlowControlChange:
-                pass
-            turn = (turn + 1) % len(agents)
-        await self.flow_control()
-
-
 class Full(TerminationCondition):
     """End an episode whose objectives reach a sum; end the phase when every worker had `episodes`."""
 
@@ -192,37 +167,23 @@ schedule:
           objective: {name: "ported:Summed", params: {factor: 0.5}}
           sensors: [tank.level]
           actuators: [tank.valve]
-SECOND
-      simulation: {name: CONTROLLER, conditions: [{name: "ported:Full", params: {total: TOTAL}}]}
-      phase_config: {mode: train, worker: WORKERS}
+      simulation: {name: "palaestrai.simulation:Vanilla", conditions: [{name: "ported:Full", params: {total: 22}}]}
+      phase_config: {mode: train, worker: 1}
   - test:
       phase_config: {mode: test}
 run_config: {condition: {name: "ported:Full", params: {episodes: 2}}}
 """
 
 
-def carried_out(folder: Path, document: str) -> dict[str, list[dict[str, Any]]]:
-    """Run a document beside the module of ported classes; return tables of its results."""
-    (folder / "ported.py").write_text(PORTED)
-    (folder / "ported.yml").write_text(document)
-    variables = {**os.environ, "XDG_RUNTIME_DIR": ""}
-
-    def ganglion(*words: str) -> str:
-        done = subprocess.run(
-            [GANGLION, *words], cwd=folder, env=variables, capture_output=True, text=True, timeout=SPAN_S, check=False
-        )
-        assert 0 == done.returncode, done.stdout + done.stderr
-        return done.stdout
-
-    ganglion("run", "--plain", "ported.yml")
-    tables = ("actions", "episodes", "phases")
-    return {t: json.loads(ganglion("results", "--table", t, "ported", "--format", "json")) for t in tables}
-
-
-def test_ported_classes_train_and_test(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.* is called:DeprecationWarning")
+def test_ported_classes_train_and_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Environment, reward, brain, muscle, objective and condition run; the test acts by the dump of the training."""
-    document = DOCUMENT.replace("CONTROLLER", "palaestrai.simulation:Vanilla").replace("SECOND\n", "")
-    found = carried_out(tmp_path, document.replace("TOTAL", "22").replace("WORKERS", "1"))
+    (tmp_path / "ported.py").write_text(PORTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("GANGLION_ALLOW", "ported")
+    outcome = simulate(DOCUMENT, 3, tmp_path)
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    found = outcome.tables
 
     # The brain opens by one more with each decision; the valve is set modulo 3.
     train = [1, 2, 0, 1, 2, 0] * 2

@@ -3,7 +3,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pettingzoo
 import pytest
 
 from ganglion.sdk import ActuatorInformation, Body, Mask, ResetRequest
@@ -207,8 +206,3 @@ def test_what_bodies_cannot_play_is_refused(make, id, count, text) -> None:  # n
     environment.bodies = BODIES[:count]
     with pytest.raises(ValueError, match=text):
         environment.start_environment()
-
-
-def test_the_registry_is_that_of_the_installed_release() -> None:
-    """The games that are tested are those that PettingZoo registers."""
-    assert "classic/tictactoe-v3" in pettingzoo.aec_registry

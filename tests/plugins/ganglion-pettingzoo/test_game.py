@@ -1,9 +1,18 @@
+"""Games of PettingZoo: where they come from, who is in turn, who is asked."""
+
 from __future__ import annotations
+
+import asyncio
 
 import numpy as np
 import pytest
+from pettingzoo import AECEnv, ParallelEnv
 
+from ganglion.sdk import ActuatorInformation, Discrete
+from ganglion_pettingzoo.controller import PettingZooController
 from ganglion_pettingzoo.game import ParallelGame, TurnGame, game_of
+from ganglion_pettingzoo.muscle import RandomLegalMuscle
+from ganglion_pettingzoo.source import make
 
 
 def _shown(game):
@@ -103,3 +112,113 @@ def test_agents_must_be_known_beforehand(fading) -> None:
         game_of(world)
     with pytest.raises(ValueError, match="expected a ParallelEnv or AECEnv of PettingZoo, found int"):
         game_of(1)
+
+
+def test_parallel_where_there_is_that() -> None:
+    """Without `api` an environment is parallel if it is registered so, else AEC; both spellings of ids count."""
+    assert isinstance(make("classic/rps_v2", None, {"max_cycles": 3}), ParallelEnv)
+    assert isinstance(make("classic/rps-v2", "aec", {"max_cycles": 3}), AECEnv)
+    assert isinstance(make("classic/tictactoe_v3", None, {}), AECEnv)
+
+
+def test_particle_environments_come_from_their_own_package() -> None:
+    """`mpe/...` is the package mpe2."""
+    pytest.importorskip("mpe2", reason="needs mpe2: pip install 'ganglion-pettingzoo[games]'")
+    assert isinstance(make("mpe/simple_tag_v3", None, {"max_cycles": 3}), ParallelEnv)
+    assert isinstance(make("mpe2/simple_tag_v3", "aec", {}), AECEnv)
+    with pytest.raises(ValueError, match="the package mpe2 has no such environment"):
+        make("mpe/simple_tug_v3", None, {})
+
+
+@pytest.mark.parametrize(
+    ("id", "api", "message"),
+    [
+        ("classic/noughts_v3", None, "PettingZoo has no environment of this id"),
+        ("classic/tictactoe_v3", "parallel", "no environment of the api parallel"),
+        ("classic/rps_v2", "serial", "expected parallel or aec, found 'serial'"),
+        ("mpe/../os_v1", None, "expected mpe/NAME_vN"),
+        ("antigravity:Thing", None, "package 'antigravity' is not allowed"),
+        ("pettingzoo._x:Thing", None, "expected namespace/name_vN, or module:Class"),
+    ],
+)
+def test_what_is_not_there_or_not_allowed_is_refused(id: str, api: str | None, message: str) -> None:  # noqa: A002
+    """A message names the id, and nothing of a package that is not allowed is imported."""
+    with pytest.raises(ValueError, match=message):
+        make(id, api, {})
+
+
+def test_a_class_of_an_allowed_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a class of PettingZoo's two kinds is taken: functions, other classes and the wrong kind are refused."""
+    monkeypatch.setenv("GANGLION_ALLOW", "numpy, pettingzoo")
+    path = "pettingzoo.classic.tictactoe.tictactoe"
+    assert isinstance(make(f"{path}:raw_env", None, {}), AECEnv)
+    for refused, api in ((f"{path}:env", None), (f"{path}:raw_env", "parallel"), ("numpy:ndarray", "aec")):
+        with pytest.raises(ValueError, match="expected a class of kind"):
+            make(refused, api, {})
+
+
+class _Bus:
+    """Note what is asked for; three agents act in each step."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    async def act(self, agents):
+        self.asked.append(("act", list(agents)))
+        return {agent: [0] for agent in agents}
+
+    async def update(self, setpoints, agents):
+        self.asked.append(("update", list(setpoints), list(agents)))
+
+
+def _controller(make, sensors, readings):
+    controller = make(PettingZooController)
+    controller.agents, controller.sensors, controller.readings = list(sensors), sensors, readings
+    controller.bus = _Bus()
+    return controller
+
+
+def test_only_who_is_in_turn_is_asked(make) -> None:
+    """In turns one agent acts, and its decision stays open for what comes of the others' moves."""
+    sensors = {"x": ["g.a.observation", "g.a.turn"], "o": ["g.b.alive", "g.b.turn"]}
+    controller = _controller(make, sensors, {"x": [7, 0], "o": [1, 1]})
+    asyncio.run(controller.advance())
+
+    assert [("act", ["o"]), ("update", ["o"], [])] == controller.bus.asked
+
+
+def test_the_dead_are_not_asked(make) -> None:
+    """In parallel all that are alive act, one that plays two if one of them is; each gets its rewards at once."""
+    sensors = {"x": ["g.a.alive"], "y": ["g.b.alive"], "z": ["g.c.alive", "g.d.alive"]}
+    controller = _controller(make, sensors, {"x": [1], "y": [0], "z": [0, 1]})
+    asyncio.run(controller.advance())
+
+    assert [("act", ["x", "z"]), ("update", ["x", "z"], ["x", "z"])] == controller.bus.asked
+
+
+def test_an_agent_must_be_seen(make) -> None:
+    """An agent of which nobody can tell whether it may act is an error that names the sensors."""
+    controller = _controller(make, {"x": ["g.a.observation"]}, {"x": [1]})
+    with pytest.raises(ValueError, match="agent x has neither a sensor `turn` nor `alive`"):
+        asyncio.run(controller.advance())
+
+
+ACTION = Discrete(4, start=3)
+
+
+def _draw(muscle, mask=None):
+    offered = ActuatorInformation(None, ACTION, "game.a.action")
+    if mask is not None:
+        offered.mask = np.array(mask, bool)
+    [found] = muscle.propose_actions([], [offered])
+    return found.value
+
+
+def test_only_legal_actions_are_drawn_and_all_of_them(make) -> None:
+    """Every legal action comes up, by the muscle's own stream, and no other; without a mask all are legal."""
+    one, two = make(RandomLegalMuscle), make(RandomLegalMuscle)
+    drawn = [_draw(one, [0, 1, 0, 1]) for _ in range(40)]
+
+    assert {4, 6} == set(drawn)
+    assert drawn == [_draw(two, [0, 1, 0, 1]) for _ in range(40)]
+    assert {3, 4, 5, 6} == {_draw(one) for _ in range(60)}

@@ -1,3 +1,5 @@
+"""Keepers of processes on nodes, and what roles need."""
+
 from __future__ import annotations
 
 import os

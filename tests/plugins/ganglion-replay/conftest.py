@@ -115,7 +115,6 @@ class Archive:
         workers: int = 1,
         spoil: Callable[[list[Any]], list[Any] | None] = lambda record: record,
     ) -> None:
-        """Write a run: in each phase agent `a` is in `w`, for episodes of three decisions; `spoil` changes records."""
         with registry.load("store", "sqlite").writer(self.uri, run) as writer:
             head = {"uid": uid, "experiment": uid, "seed": "7", "document": "", "started": "2026-01-01"}
             records: list[list[Any]] = [["run", head]]
@@ -126,7 +125,6 @@ class Archive:
             writer.commit()
 
     def remove(self, run: str) -> None:
-        """Take a run away."""
         registry.load("store", "sqlite").remove(self.uri, [run])
 
     def _phase(self, index: int, name: str, mode: str, workers: int, episodes: int) -> list[list[Any]]:
@@ -161,7 +159,6 @@ class Archive:
 
     @staticmethod
     def sensors(count: int, worker: int) -> bytes:
-        """Return the readings after so many steps as they rest."""
         return bytes(pack([count, np.array([0.1 * count, -0.5 * worker], "<f4").tobytes()]))
 
 
@@ -190,7 +187,6 @@ class Stage:
         self._hosted, self._loader, self._folder = hosted, loader, folder
 
     def setup(self, brain: type[Brain], filter_: type[Filter] | None = None, **fields: Any) -> Stage:
-        """Set it up; `on_error` is that of the brain and of the filter, `sensors` its own if they are given."""
         self.hosted = self._hosted(BrainHost(self._loader(brain=brain, **({"filter": filter_} if filter_ else {}))))
         plugin = {"name": "own", "params": {}, "on_error": fields.pop("on_error", "fail")}
         filters = [plugin | {"stream": words(2, ["filter"])}] if filter_ else []
@@ -204,19 +200,16 @@ class Stage:
         return self
 
     def pretrain(self, told: BrainPretrain) -> BrainPretrained:
-        """Let it learn from what was recorded."""
         found: BrainPretrained = self.hosted.ask("brain.pretrain", told)
         return found
 
     def join(self) -> Thought:
-        """Let its first muscle join."""
         serial = self.hosted.ask("brain.join", BrainJoin(0), "r/muscle/a/0")
         found: Thought = self.hosted.link.replied(serial, "brain.join")
         return found
 
     @property
     def brain(self) -> Any:
-        """The author's object."""
         return self.hosted.host._brain
 
 

@@ -35,7 +35,6 @@ class Sudden(selectors.DefaultSelector):
     passed_s = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        """Return what is ready now."""
         self.passed_s += max(0.0, timeout or 0.0)
         return super().select(0)
 
@@ -48,7 +47,6 @@ class Loop(asyncio.SelectorEventLoop):
         super().__init__(self.selector)
 
     def time(self) -> float:
-        """Return how long was waited."""
         return self.selector.passed_s
 
 

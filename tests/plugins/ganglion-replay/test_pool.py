@@ -1,10 +1,14 @@
-"""Pools of sessions: what comes and goes, what is drawn, and what is refused, with the pool as it was."""
+"""Pools, tables and limiters of sessions: what comes and goes, what is drawn, and what is refused."""
 
 from __future__ import annotations
 
+import re
+import resource
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +16,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, MultiBinary, SensorInformation, Session
+from ganglion.errors import StoreError
+from ganglion.sdk import INSERT, ActuatorInformation, Box, Discrete, Mode, MultiBinary, SensorInformation, Session
 from ganglion_replay import (
     PoolEmpty,
     PoolMismatch,
     PoolShort,
+    PoolTable,
     PoolTimeout,
+    RateLimiter,
     ReplayEnd,
     SessionBatchEnvironment,
     SessionPoolEnvironment,
+    n_step_targets,
+    replay_sessions,
 )
+from ganglion_replay.table import MixedFace, TableFace
 
 TICKS = 3
 
@@ -474,3 +484,440 @@ def test_bodies_of_the_bus_play_sessions_drawn_by_the_seeds_of_their_episodes() 
     assert {0.0: [2.0, 6.0, True, False], 10.0: [12.0, 8.0, False, True]} == found
     with pytest.raises(ReplayEnd, match="tick 3: the last recorded observation is that of tick 2"):
         successor.update_batch({})
+
+
+def table(**params: Any) -> PoolTable:
+    """Return a table that ada feeds and that serves her and bob."""
+    found = PoolTable(**params)
+    found.uid = found.name = "recent"
+    found.feed, found.serve, found.rng = ["ada"], ["ada", "bob"], np.random.default_rng(1)
+    found.setup()
+    return found
+
+
+def decisions(begin: int, count: int, episode: int = 0, end: bool = False, stream: str = "ada/0") -> dict[str, Any]:
+    """Return decisions of one stream: decision i saw [episode, i] and then [episode, i + 1]."""
+    ticks = np.arange(begin, begin + count)
+    seen = np.stack([np.full(count, episode), ticks], axis=1).astype(float)
+    last = np.arange(count) == count - 1
+    return {
+        "observations": seen,
+        "actions": -seen[:, 1:],
+        "objectives": ticks / 10,
+        "rewards": np.stack([ticks, ticks], axis=1) / 20,
+        "next_observations": seen + np.array([0, 1]),
+        "terminated": last & end,
+        "truncated": np.zeros(count, bool),
+        "episodes": np.full(count, episode),
+        "ticks": ticks,
+        "versions": ticks // 2,
+        "streams": [stream] * count,
+    }
+
+
+def face(of: PoolTable, agent: str = "ada") -> TableFace:
+    """Return what a brain has of it, without a bus between."""
+
+    def ask(what: str, **given: Any) -> Any:
+        assert of.judge(agent, what, given) is None
+        found = of.answer(agent, what, given)
+        of.note(agent, what, given)
+        return found
+
+    return TableFace("recent", ask)
+
+
+def test_the_oldest_decisions_make_room() -> None:
+    """A table of 5 steps that was given 12 draws from the last 5 alone, each as it came, with its version."""
+    pool = table(capacity={"steps": 5})
+    for begin in range(0, 12, 3):
+        pool.insert("ada", decisions(begin, 3))
+    drawn = face(pool).sample_steps(200)
+
+    assert set(range(7, 12)) == set(drawn.ids.tolist()) == set(drawn.ticks.tolist())
+    assert (drawn.observations[:, 1] == drawn.ticks).all()
+    assert (drawn.next_observations[:, 1] == drawn.ticks + 1).all()
+    assert (drawn.versions == drawn.ticks // 2).all()
+    assert 5 == len(face(pool))
+
+
+def test_the_least_priority_makes_room() -> None:
+    """With `remove: priority` those that were rated low go first, the oldest among equals; ids stay theirs."""
+    pool = table(capacity={"steps": 4}, remove="priority")
+    pool.insert("ada", decisions(0, 4))
+    face(pool).set_priorities([1, 3], [0.25, 0.5])
+    pool.insert("ada", decisions(4, 2))
+    drawn = face(pool).sample_steps(100)
+
+    assert {0, 2, 4, 5} == set(drawn.ids.tolist())
+    assert (drawn.ids == drawn.ticks).all()
+    with pytest.raises(ValueError, match="keeps no whole episodes"):
+        face(pool).sample_session_batch(1)
+
+
+def test_an_episode_goes_on_whose_only_decision_made_room() -> None:
+    """With `remove: priority` the decision that goes may be the last one of the episode that the next one is of."""
+    pool = table(capacity={"steps": 2}, remove="priority")
+    for tick, stream in enumerate(["ada/0", "ada/1"]):
+        pool.insert("ada", decisions(0, 1, tick, stream=stream))
+    face(pool).set_priorities([0], [0.5])
+    pool.insert("ada", decisions(1, 1, stream="ada/0"))
+
+    assert {1, 2} == set(face(pool).sample_steps(50).ids.tolist())
+    assert 2 == pool.state()["sessions"]
+
+
+def test_priorities_weigh_draws() -> None:
+    """Golden: p = 1 3 4, alpha = beta = 1 gives the weights 1, 1/3, 1/4; what is new has the greatest so far."""
+    pool = table()
+    pool.insert("ada", decisions(0, 3))
+    face(pool).set_priorities([0, 1, 2], [1, 3, 4])
+    drawn = face(pool).sample_steps(400, alpha=1.0, beta=1.0)
+    weights = dict(zip(drawn.ids.tolist(), drawn.weights.tolist(), strict=True))
+    pool.insert("ada", decisions(3, 1))
+
+    assert {0: 1.0, 1: pytest.approx(1 / 3), 2: 0.25} == weights
+    assert {3: 0.25}.items() <= dict(
+        zip(*(part.tolist() for part in face(pool).sample_steps(400, alpha=1.0, beta=1.0)[:3:2]), strict=True)
+    ).items()
+
+
+def test_whole_episodes_are_drawn_once_they_have_ended() -> None:
+    """Not one that goes on, nor one whose begin made room; each with its closing observation."""
+    pool = table(capacity={"sessions": 3})
+    for episode in range(3):
+        pool.insert("ada", decisions(0, 2 + episode, episode, end=True))
+        pool.insert("ada", decisions(0, 1, episode, stream="ada/1"))
+    batch = face(pool).sample_session_batch(9)
+
+    assert [4] == batch.lengths.tolist()
+    assert [[0, 1, 2, 3, 4]] == batch.observations[0][:, :, 1].tolist()
+    assert [[0, 0.1, 0.2, 0.3]] == batch.rewards.tolist()
+    assert [[0, 0, 1, 1]] == batch.versions.tolist()
+    assert [[False, False, False, True]] == batch.terminated.tolist()
+
+
+def test_slices_are_of_one_episode() -> None:
+    """Each window of 3 is of neighbouring decisions of one stream, also where several came at once."""
+    pool = table()
+    for begin in range(0, 6, 2):
+        pool.insert("ada", decisions(begin, 2, stream="ada/0"))
+        pool.insert("ada", decisions(begin + 10, 2, stream="ada/1"))
+    batch = face(pool).sample_slices(50, 3)
+    begins = batch.observations[0][:, :1, 1]
+
+    assert set(batch.starts.tolist()) == {0, 1, 2, 3, 10, 11, 12, 13}
+    assert (batch.observations[0][:, :, 1] == begins + np.arange(4)).all()
+
+
+def test_a_table_begins_with_what_was_recorded(spooled: Any) -> None:
+    """The newest decisions that it has room for are there before the first insert, and count as far as `min_size`."""
+    asked = spooled()
+    source = {"folder": asked.folder, "sha256": asked.sha256}
+    pool = table(capacity={"steps": 7}, source=source, rate={"samples_per_insert": 2, "min_size": 5, "buffer": 4})
+    drawn = face(pool).sample_steps(4)
+
+    assert (7, 5, 6.0, 9) == (len(face(pool)), pool._limiter.inserts, pool.state()["d"], pool._inserted)
+    assert set(drawn.ids.tolist()) <= set(range(2, 9))
+    assert {-1} == set(drawn.versions.tolist())
+    assert (drawn.next_observations[:, 0] == drawn.observations[:, 0] + 1).all()
+
+
+def test_a_table_of_a_copy_that_is_gone_is_refused(spooled: Any) -> None:
+    """A copy has the digest that the governor has told; without one there is nothing to begin with."""
+    asked = spooled()
+    with pytest.raises(StoreError, match="is damaged: expected SHA-256 00"):
+        table(source={"folder": asked.folder, "sha256": "00"})
+    with pytest.raises(ValueError, match="recorded sessions are there in a run, which makes copies of them"):
+        table(source={"run": "old"})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"capacity": 0}, "capacity: expected integers of at least 1"),
+        ({"capacity": {"steps": 0}}, "capacity: expected integers of at least 1"),
+        ({"capacity": {"bytes": 1}}, "capacity: expected steps or sessions, found bytes"),
+        ({"remove": "random"}, "remove: expected one of fifo, priority, found 'random'"),
+        ({"remove": "priority", "capacity": 3}, "needs a capacity of steps"),
+        ({"rate": {"samples_per_insert": 2}}, "rate: expected samples_per_insert, min_size, buffer"),
+        ({"rate": {"samples_per_insert": 5, "min_size": 1, "buffer": 4}}, "buffer: expected at least 5, found 4"),
+        ({"rate": {"samples_per_insert": 5, "min_size": 1, "buffer": "x"}}, "rate: buffer: expected a number"),
+    ],
+)
+def test_what_no_table_can_be_is_refused(params: dict[str, Any], message: str) -> None:
+    """Bounds below 1, a buffer below the rate, words that are unknown."""
+    with pytest.raises(ValueError, match=message):
+        PoolTable(**params)
+
+
+def test_rows_of_another_form_are_refused() -> None:
+    """With the column, and what came first; the table is as it was."""
+    pool = table()
+    pool.insert("ada", decisions(0, 2))
+    with pytest.raises(Exception, match=r"actions: expected <f8 \[1\], as of the first agent, found <f8 \[2\] of bob"):
+        pool.insert("bob", {**decisions(0, 1), "actions": np.zeros((1, 2))})
+
+    assert 2 == len(pool)
+
+
+def test_the_limiter_speaks() -> None:
+    """Why a draw or an insert has to wait is said in numbers, and who waits is in the state."""
+    pool = table(rate={"samples_per_insert": 2, "min_size": 5, "buffer": 4})
+    pool.insert("ada", decisions(0, 4))
+    early = pool.judge("ada", "sample_steps", {"n": 1})
+    pool.insert("ada", decisions(4, 3))
+    late = pool.judge("ada", INSERT, decisions(7, 1))
+
+    assert "4 decisions of the first 5 were inserted" == early
+    assert "1 decision would bring d from 14 above 14" == late
+    assert {"inserts": 7, "samples": 0, "d": 14, "low": 6, "high": 14, "blocked": "insert"}.items() <= dict(
+        pool.state()
+    ).items()
+    assert re.fullmatch(r"\d\d:\d\d:\d\dZ", str(pool.state()["since"]))
+
+
+def test_a_mix_has_exact_shares() -> None:
+    """Three quarters of 8 are 6; 9 cannot be shared out, which is said."""
+    parts = {}
+    for uid, begin in (("recent", 0), ("demos", 100)):
+        pool = table()
+        pool.insert("ada", decisions(begin, 5))
+        parts[uid] = face(pool)
+    mixed = MixedFace("both", {"recent": (parts["recent"], 0.75), "demos": (parts["demos"], 0.25)})
+
+    assert [True] * 6 + [False] * 2 == (mixed.sample_steps(8).ticks < 100).tolist()
+    assert 10 == len(mixed)
+    with pytest.raises(ValueError, match=r"table both: 9 steps cannot be shared out exactly \(recent 0.75, demos 0.25"):
+        mixed.sample_steps(9)
+
+
+def times(limiter: RateLimiter, side: str, most: int = 100) -> int:
+    """Return how often a side goes on until it is blocked."""
+    allowed, done = {"insert": (limiter.can_insert, limiter.inserted), "sample": (limiter.can_sample, limiter.sampled)}[
+        side
+    ]
+    for count in range(most):
+        if not allowed():
+            return count
+        done()
+    return most
+
+
+def test_the_golden_sequence() -> None:
+    """At a rate of 2, a least size of 5 and a buffer of 4: no draw before 5 inserts; then 4 draws, or 2 inserts."""
+    limiter = RateLimiter(2, 5, 4)
+    for _ in range(5):
+        assert 0 == times(limiter, "sample")
+        limiter.inserted()
+    other = RateLimiter(2, 5, 4)
+    other.inserted(5)
+
+    assert (4, 2) == (times(limiter, "sample"), times(other, "insert"))
+
+
+def test_the_state_says_who_is_blocked_and_since_when() -> None:
+    """The first refusal begins a block, which ends with what makes it possible again."""
+    now_s = iter([3.0, 8.0])
+    limiter = RateLimiter(2, 5, 4, clock=lambda: next(now_s))
+
+    limiter.can_sample()
+    limiter.can_sample()
+    assert ("sample", 3.0) == (limiter.state()["blocked"], limiter.state()["since"])
+    limiter.inserted(5)
+
+    assert {
+        "inserts": 5,
+        "samples": 0,
+        "d": 10,
+        "low": 6,
+        "high": 14,
+        "blocked": None,
+        "since": None,
+    } == limiter.state()
+
+
+@pytest.mark.parametrize("numbers", [(2, 5, 1.5), (0.5, 5, 0.9), (0, 5, 4), (2, 0, 4)])
+def test_a_limiter_that_would_block_for_ever_is_refused(numbers: tuple[float, int, float]) -> None:
+    """A buffer below the rate or one, no rate, or no size is refused."""
+    with pytest.raises(ValueError, match="expected"):
+        RateLimiter(*numbers)
+
+
+@given(st.lists(st.sampled_from(["insert", "sample"]), max_size=300))
+def test_the_rate_holds_whatever_is_asked(asked: list[str]) -> None:
+    """From the least size on d stays between low and high, and one side can always go on."""
+    limiter = RateLimiter(2, 5, 4)
+    for side in asked:
+        times(limiter, side, 1)
+        assert limiter.can_insert() or limiter.can_sample()
+        assert limiter.inserts < 5 or limiter.low <= limiter.d <= limiter.high
+
+
+REWARDS, VALUES = [1.0, 2.0, 0.0, 4.0, 2.0], [16.0, 8.0, 24.0, 40.0, 12.0, 20.0]
+
+
+def by_definition(
+    rewards: Any, values: Any, gamma: float, n: int | None, terminated: Any, truncated: Any
+) -> list[float]:
+    """Return targets by their definition, tick by tick."""
+    found = []
+    for t in range(len(rewards)):
+        ends = [k for k in range(t, len(rewards)) if terminated[k] or truncated[k]]
+        m = min([n or len(rewards), len(rewards) - t, *([ends[0] - t + 1] if ends else [])])
+        total = sum(gamma**i * rewards[t + i] for i in range(m))
+        reached = bool(ends) and ends[0] == t + m - 1
+        found.append(total + (0.0 if reached and terminated[ends[0]] else gamma**m * values[t + m]))
+    return found
+
+
+@given(st.data(), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 9)))
+def test_targets_are_those_of_the_definition(data: Any, ticks: int, n: int | None) -> None:
+    """Whatever ends where, a target is what its definition says."""
+    numbers = st.integers(-8, 8).map(float)
+    rewards = data.draw(st.lists(numbers, min_size=ticks, max_size=ticks))
+    values = data.draw(st.lists(numbers, min_size=ticks + 1, max_size=ticks + 1))
+    flags = data.draw(st.lists(st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1)]), min_size=ticks, max_size=ticks))
+    terminated, truncated = (np.array([flag[i] for flag in flags], bool) for i in (0, 1))
+
+    found = n_step_targets(rewards, values, gamma=0.5, n=n, terminated=terminated, truncated=truncated)
+
+    assert by_definition(rewards, values, 0.5, n, terminated, truncated) == found.tolist()
+    flagged = {"terminated": [terminated] * 2, "truncated": [truncated] * 2}
+    assert [found.tolist()] * 2 == n_step_targets([rewards] * 2, [values] * 2, gamma=0.5, n=n, **flagged).tolist()
+
+
+def test_dead_ticks_have_no_target() -> None:
+    """A tick that is not alive has 0, and the one before it the value of the closing observation."""
+    found = n_step_targets(REWARDS, VALUES, gamma=0.5, n=3, is_alive=[True, True, False, False, False])
+
+    assert [1 + 0.5 * 2 + 0.25 * 24, 2 + 0.5 * 24, 0, 0, 0] == found.tolist()
+
+
+@pytest.mark.parametrize(("values", "n"), [(VALUES[:5], None), (VALUES, 0)])
+def test_targets_that_cannot_be_are_refused(values: Any, n: int | None) -> None:
+    """As many values as rewards, or no step at all, are refused."""
+    with pytest.raises(ValueError, match="n_step_targets"):
+        n_step_targets(REWARDS, values, gamma=0.5, n=n)
+
+
+# -- a policy over recorded sessions ----------------------------------------------------------------------------------
+def counting(asked: list[list[float]]) -> Any:
+    """Return a policy that remembers the sum of what it has seen; it notes what it is shown."""
+
+    def policy(observations: list[Any], memories: list[Any]) -> Any:
+        asked.append(observations[0].tolist())
+        after = memories[0] + observations[0]
+        return [observations[0] + 1000], [after], {"double": 2 * observations[0]}
+
+    return policy
+
+
+def pool() -> SessionPoolEnvironment:
+    """Return a pool of a session of two episodes, and a shorter one."""
+    found = SessionPoolEnvironment()
+    flags: Any = {"terminated": [[0, 1, 0, 0]], "is_first": [[1, 0, 0, 1]]}
+    found.append_sessions([[1, 2, 3, 4, 5]], [[10, 20, 30, 40]], [[1, 2, 3, 4]], prev_memories=[100.0], **flags)
+    found.append_sessions([[7, 8]], [[70]], [[7]])
+    return found
+
+
+def test_recorded_actions_are_forced_and_the_policy_shadows_them() -> None:
+    """From observation i come extras i and shadow i; memory i is after it, begins as recorded, and at zero anew."""
+    asked: list[list[float]] = []
+    found = replay_sessions(pool().select_session_batch([0, 1]), counting(asked))
+
+    assert [[1, 7], [2], [4]] == asked  # nobody is asked about ticks that are dead
+    assert [[10, 20, 30, 40], [70, 0, 0, 0]] == found.actions[0].tolist()
+    assert found.shadow_actions is not None
+    assert [[1001, 1002, 0, 1004], [1007, 0, 0, 0]] == found.shadow_actions[0].tolist()
+    assert [[101, 103, 0, 4], [7, 0, 0, 0]] == found.memories[0].tolist()
+    assert [[2, 4, 0, 8], [14, 0, 0, 0]] == found.extras["double"].tolist()
+    assert (1 + 2 + 4 + 7) / 4 == found.mean(found.rewards)
+
+
+def test_own_actions_and_rewards_of_an_objective() -> None:
+    """Without force the policy's own actions count, and an objective gives the rewards anew."""
+    found = replay_sessions(
+        pool().select_session_batch([0]),
+        counting([]),
+        force_actions=False,
+        objective=lambda seen, acted, following, rewards: acted[0] - 1000 + 10 * (following[0] - seen[0]) + 0 * rewards,
+    )
+
+    assert [[1001, 1002, 0, 1004]] == found.actions[0].tolist()
+    assert (None, [[11, 12, 3, 14]]) == (found.shadow_actions, found.rewards.tolist())
+
+
+def test_a_policy_answers_for_each_session() -> None:
+    """A policy that returns fewer rows than it was shown is refused by the tick."""
+    with pytest.raises(PoolMismatch, match=r"policy: tick 0: actions: expected 2 rows, found an array of shape \(1,\)"):
+        replay_sessions(pool().select_session_batch([0, 1]), lambda seen, memories: (seen[0][:1], memories, None))
+
+
+STEPS, LENGTH, TOGETHER, FLAT_BYTES = 1_000_000, 100, 20, 16 * 1024**2
+
+
+def fed_pool() -> Callable[[], None]:
+    """Return what appends a session to a fed_pool of 20,000 steps, and draws from it now and then."""
+    found = SessionPoolEnvironment([("seen", (8,), np.float32)], 1, 0, capacity={"steps": 20_000})
+    seen, acted = np.zeros((1, LENGTH + 1, 8), np.float32), np.zeros((1, LENGTH), np.int32)
+
+    def add() -> None:
+        [number] = found.append_sessions(seen, acted, np.ones((1, LENGTH))).tolist()
+        if number % 100 == 0:
+            found.sample_session_batch(64)
+            steps = found.sample_steps(256, alpha=0.6, beta=0.4)
+            found.set_priorities(steps.ids, steps.ticks, 1.0 + np.arange(256))
+
+    return add
+
+
+def fed_table(**params: Any) -> Callable[[], None]:
+    """Return what inserts as many decisions as one session has, some at a time, and draws from them now and then."""
+    found = PoolTable(capacity={"steps": 20_000}, **params)
+    found.uid = found.name = "recent"
+    found.feed, found.serve, found.rng = ["ada"], ["ada"], np.random.default_rng(1)
+    found.setup()
+    number = 0
+
+    def add() -> None:
+        nonlocal number
+        for begin in range(0, LENGTH, TOGETHER):
+            ticks, nothing = np.arange(begin, begin + TOGETHER), np.zeros(TOGETHER, bool)
+            given: dict[str, Any] = {
+                "observations": np.zeros((TOGETHER, 8), np.float32),
+                "actions": np.zeros((TOGETHER, 1), np.int64),
+                "objectives": np.ones(TOGETHER),
+                "rewards": np.ones((TOGETHER, 1)),
+                "next_observations": np.zeros((TOGETHER, 8), np.float32),
+                "terminated": ticks == LENGTH - 1,
+                "truncated": nothing,
+                "episodes": np.full(TOGETHER, number),
+                "ticks": ticks,
+                "versions": ticks,
+                "streams": ["ada/0"] * TOGETHER,
+            }
+            found.insert("ada", given)
+        number += 1
+        if number % 100 == 0:
+            drawn = found.answer("ada", "sample_steps", {"n": 256, "alpha": 0.6, "beta": 0.4})
+            found.note("ada", "set_priorities", {"ids": drawn["ids"], "values": 1.0 + np.arange(256)})
+
+    return add
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read in /proc")
+@pytest.mark.parametrize(
+    "make", [fed_pool, fed_table, lambda: fed_table(remove="priority")], ids=["pool", "table", "priority"]
+)
+def test_a_million_steps_leave_it_as_large_as_it_was(make: Callable[[], Callable[[], None]]) -> None:
+    """From a tenth of the steps on, the memory of the process grows by no more than 16 MiB, at its highest."""
+    add, sizes = make(), []
+    for number in range(STEPS // LENGTH):
+        add()
+        if number >= STEPS // LENGTH // 10 and number % 100 == 0:
+            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+
+    assert max(sizes) - sizes[0] < FLAT_BYTES

@@ -1,17 +1,29 @@
+"""Recorded episodes that are looked for, read out of a store, copied, and read out of copies."""
+
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
+from ganglion.peer.results.records import pack
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.sdk import Box, Discrete, Space
+from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation, Space
+from ganglion.wire.messages import BrainPretrain
+from ganglion_replay import spool as module
 from ganglion_replay.recordings import Recordings
+from ganglion_replay.spool import INDEX, Spool, read_chunk, read_index
 from ganglion_replay.spooled import Kin, Sessions
+from ganglion_replay.transcript import Transcript
+from ganglion_replay.wish import pick_phase, wish_of
 
 DUMMY = PluginPlan("dummy")
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
@@ -33,7 +45,6 @@ class Scene:
         self.recordings = Recordings(plan, "farm-2", results, uri, self.warnings.append)
 
     def prepare(self) -> list[tuple[str, int, int]]:
-        """Return run, phase and number of the episodes that the brain would learn from."""
         self.recordings.prepare(self.phase)
         told = self.recordings.request("a")
         assert told is not None
@@ -41,7 +52,6 @@ class Scene:
         return [(session.run, session.phase, session.episode) for session in found]
 
     def fit(self, **spaces: Space) -> None:
-        """Let the agent see and set what is given, and compare."""
         given: dict[str, Space] = {"s": COUNT, "lamps": LAMPS, "a": COUNT} | spaces
         rows = [{"id": f"w.{uid}", "space": space.to_wire()} for uid, space in given.items()]
         sensors = [row for row in rows if row["id"] != "w.a"]
@@ -144,28 +154,6 @@ def test_what_was_kept_is_taken_again(archive: Any, tmp_path: Path) -> None:
         Scene(archive, tmp_path, {"repeat": 2}).prepare()
 
 
-def test_what_was_kept_and_is_damaged_ends_it(archive: Any, tmp_path: Path) -> None:
-    """The file is named: what a brain has learned from before cannot be had again."""
-    archive.run("farm-2", status=None)
-    Scene(archive, tmp_path, {}).prepare()
-    path = tmp_path / "farm-2" / "replay" / "2" / "a" / "00000.npz"
-    path.write_bytes(path.read_bytes()[:-1])
-
-    with pytest.raises(StoreError, match=rf"{path} is damaged"):
-        Scene(archive, tmp_path, {}).prepare()
-
-
-def test_what_fits_fits(archive: Any, tmp_path: Path) -> None:
-    """The same ids and spaces, in any order, are no fault; who has no recordings is not looked at."""
-    archive.run("farm-2", status=None)
-    scene = Scene(archive, tmp_path, {})
-    scene.fit(more=COUNT)
-    scene.prepare()
-
-    scene.fit()
-    assert [] == scene.warnings
-
-
 @pytest.mark.parametrize(
     ("spaces", "text"),
     [
@@ -198,3 +186,185 @@ def test_recorded_columns_that_the_agent_has_not_are_a_fault(archive: Any, tmp_p
 
     with pytest.raises(DocumentError, match=r"sensor `w.lamps`: found Box\(.*\), which the agent has not"):
         scene.recordings.fit([resolved])
+
+
+def agent(*replay: dict[str, Any], brain: PluginPlan | None = DUMMY, name: str = "ada") -> AgentPlan:
+    """Return an agent that is to learn from recordings."""
+    places = [f"run.yml:{i}:1: replay.{i}" for i in range(len(replay))]
+    return AgentPlan(name, DUMMY, brain, DUMMY, [], [], replay=list(replay), replay_at=places)
+
+
+def phase(*agents: AgentPlan, mode: str = "train") -> PhasePlan:
+    """Return a phase with these agents."""
+    return PhasePlan(0, "one", [], list(agents), DUMMY, [], [], mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("phase_", "found"),
+    [
+        (None, 2),
+        (0, 0),
+        ("two", 2),
+        ("one", "phase `one` of run r has not the agent `ada`"),
+        (7, "run r has no phase `7` that could be meant"),
+        ("0", "run r has no phase `0` that could be meant"),
+    ],
+)
+def test_the_phase_is_the_last_with_the_agent(phase_: Any, found: Any) -> None:
+    """Unless it is asked for by index or name."""
+    wish = wish_of({} if phase_ is None else {"phase": phase_}, "ada", "farm", "farm-1")
+
+    assert found == pick_phase(wish, {0: "zero", 1: "one", 2: "two"}, [0, 2], "r")
+
+
+@contextmanager
+def transcript(archive: Any, run: str = "r", phase: tuple[int, str] = (0, "one")) -> Iterator[Transcript]:
+    """Yield the transcript of agent `a`."""
+    store = registry.load("store", "sqlite")
+    with store.reader(archive.uri) as reader, store.reader(archive.uri) as aside:
+        yield Transcript(reader, aside, run, phase, "a")
+
+
+def test_what_is_not_whole_is_told(archive: Any) -> None:
+    """Missing decisions leave an episode out; a missing end, or missing closing readings, are told."""
+
+    def spoil(record: list[Any]) -> list[Any] | None:
+        if record[0] == "actions" and record[5] == 0:
+            return [*record[:6], [record[6][0], record[6][2]]]
+        if record[0] == "actions" and record[5] == 1:
+            return [*record[:6], record[6][:2]]
+        return None if record[0] == "steps" and record[5] == 2 else record
+
+    archive.run("r", episodes=4, spoil=spoil)
+    flaws: list[str] = []
+    with transcript(archive) as given:
+        found = list(given.episodes("test", None, flaws))
+
+    place = "run r, phase 0, worker 0, episode"
+    assert [
+        f"{place} 0: decisions are missing",
+        f"{place} 1: it has no end",
+        f"{place} 2: its closing readings are missing",
+    ] == flaws
+    assert [(1, 3), (2, 3), (3, 4)] == [(one.episode, len(one.observations)) for one in found]
+
+
+def test_a_missing_setpoint_is_refused(archive: Any) -> None:
+    """Without its value a decision cannot be learned from: the id is named."""
+
+    def spoil(record: list[Any]) -> list[Any]:
+        if record[0] == "actions":
+            record[6][1][4] = pack([None])
+        return record
+
+    archive.run("r", spoil=spoil)
+    with transcript(archive) as given, pytest.raises(StoreError, match=r"episode 0: no value of `w.a`"):
+        list(given.episodes("test", None, []))
+
+
+Spooled = Callable[..., BrainPretrain]
+
+
+def test_chunks_are_bounded(spooled: Spooled, monkeypatch: pytest.MonkeyPatch, recording: Any) -> None:
+    """A chunk ends before it is too large, and with so many episodes; one that is larger has a chunk of its own."""
+    source, episode = recording
+    monkeypatch.setattr(module, "REPLAY_CHUNK_BYTES", 2 * episode(0, 4).size_bytes)
+    lengths = [4, 4, 4, 90, 4]
+
+    told = spooled((source(), [episode(i, steps) for i, steps in enumerate(lengths)]))
+    found = read_index(Path(told.folder))
+    assert found is not None
+    assert [2, 1, 1, 1] == [chunk.sessions for chunk in found[1][0].chunks]
+    monkeypatch.setattr(module, "REPLAY_CHUNK_SESSIONS", 2)
+    told = spooled((source(), [episode(i, 1) for i in range(5)]))
+    found = read_index(Path(told.folder))
+    assert found is not None
+    assert [2, 2, 1] == [chunk.sessions for chunk in found[1][0].chunks]
+
+
+def test_what_is_damaged_is_refused_by_its_name(spooled: Spooled) -> None:
+    """A file that is gone or was changed is named, with the digest that was expected; so is the index."""
+    told = spooled()
+    folder = Path(told.folder)
+    found = read_index(folder)
+    assert found is not None
+    (chunk,) = found[1][0].chunks
+    path = folder / chunk.file
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+
+    with pytest.raises(StoreError, match=rf"{path} is damaged: expected SHA-256 {chunk.sha256}"):
+        read_chunk(folder, chunk)
+    path.unlink()
+    with pytest.raises(StoreError, match=rf"{path} is gone"):
+        read_chunk(folder, chunk)
+    (folder / INDEX).write_text((folder / INDEX).read_text().replace("old-1", "old-2"))
+    with pytest.raises(StoreError, match=rf"{INDEX} is damaged: expected SHA-256 {told.sha256}"):
+        read_index(folder, told.sha256)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 2}', '{"format": 1, "asked": 0, "sources": [{"at": 1}]}', "[" * 100_000]
+)
+def test_an_index_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    """Whatever stands there instead is no index, and is told as damage."""
+    (tmp_path / INDEX).write_text(text)
+
+    with pytest.raises(StoreError, match=f"{INDEX} is damaged"):
+        read_index(tmp_path)
+
+
+def test_an_index_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too long is neither written nor read."""
+    monkeypatch.setattr(module, "REPLAY_INDEX_BYTES", 99)
+
+    with pytest.raises(StoreError, match="replay_index_bytes"):
+        Spool(tmp_path / "a", "x" * 100).close()
+    (tmp_path / INDEX).write_text(json.dumps("x" * 100))
+    with pytest.raises(StoreError, match="longer than 99 bytes"):
+        read_index(tmp_path)
+
+
+SENSORS = [SensorInformation(None, COUNT, "w.s"), SensorInformation(None, LAMPS, "w.lamps")]
+ACTUATORS = [ActuatorInformation(None, COUNT, "w.a")]
+
+
+def of(told: BrainPretrain, sensors: Any = SENSORS, actuators: Any = ACTUATORS) -> Sessions:
+    """Return the sessions that a brain is told of."""
+    return Sessions(Path(told.folder), told.sha256, [Kin((), sensors, actuators)])
+
+
+def test_it_is_a_sequence_that_can_be_run_through_again(spooled: Spooled) -> None:
+    """Iteration, indices from both ends and slices agree, however often."""
+    sessions = of(spooled())
+
+    for _ in range(2):
+        assert [0, 1, 2] == [session.episode for session in sessions]
+    assert [2, 0] == [sessions[-1].episode, sessions[-3].episode]
+    assert [1, 2] == [session.episode for session in sessions[1:]]
+    assert [2, 1, 0] == [session.episode for session in reversed(sessions)]
+    with pytest.raises(IndexError):
+        sessions[3]
+
+
+def test_missing_rewards_are_not_a_number(spooled: Spooled, recording: Any) -> None:
+    """Rewards of integers stay integers where all are there."""
+    source, episode = recording
+    given = episode(2)
+    given.steps["rewards"][:] = [[1.0], [np.nan], [2.0]]
+    whole = [["w.r", "Discrete(9)"]]
+    first, second = of(spooled((source(rewards=whole), [given]), (source(rewards=whole), [episode(2, steps=1)])))
+
+    assert ("f", True) == (first.rewards.dtype.kind, bool(np.isnan(first.rewards[1, 0])))
+    assert ("i", [[2]]) == (second.rewards.dtype.kind, second.rewards.tolist())
+
+
+def test_what_is_strict_fits_or_is_refused(spooled: Spooled, recording: Any) -> None:
+    """A strict entry without a column is refused by its place; another one leaves the column out."""
+    source, episode = recording
+    more = [*SENSORS, SensorInformation(None, COUNT, "w.more")]
+
+    with pytest.raises(DocumentError, match=r"run.yml:3:4: a.replay.0: `w.more` was not recorded in run old-1"):
+        of(spooled(), more)
+    sessions = of(spooled((source(strict=False), [episode(0)])), more)
+    assert (["w.more"], ["w.s", "w.lamps"]) == (sessions.missing, list(sessions[0].readings))

@@ -32,7 +32,6 @@ class Agent:
         self.muscles = [self.muscle(worker) for worker in range(workers)]
 
     def muscle(self, worker: int = 0, mode: Mode = Mode.TRAIN, **params: Any) -> Any:
-        """Return a new muscle with the newest policy."""
         muscle = self._make(SB3Muscle, seed=self._seed + 1000 + worker, mode=mode, **params)
         muscle.sensors, muscle.actuators = self.sensors, self.actuators
         muscle.setup()
@@ -40,13 +39,11 @@ class Agent:
         return muscle
 
     def vector(self, reading: Any) -> Any:
-        """Return the readings of one body as a matrix."""
         readings = [reading] if len(self.sensors) == 1 else reading
         parts = [it.space.to_vector(value) for it, value in zip(self.sensors, readings, strict=True)]
         return np.concatenate(parts)[None]
 
     def act(self, muscle: Any, vector: Any) -> tuple[Any, Any]:
-        """Return the setpoints, one row, and what goes to the brain."""
         zeros = np.zeros(1, dtype=np.int64)
         matrix, data = muscle.propose_batch(Batch(vector, {}, [("scout", 0)], zeros, zeros, muscle.mode))
         assert (1, sum(it.space.size for it in self.actuators)) == matrix.shape
@@ -82,7 +79,6 @@ class Walk:
         self.seen, _ = world.reset(seed=seed)
 
     def step(self, tell: bool = True) -> dict[str, Any]:
-        """Decide once; return the decision."""
         agent = self.agent
         seen = agent.vector(self.seen)
         setpoints, data = agent.act(agent.muscles[self.worker], seen)

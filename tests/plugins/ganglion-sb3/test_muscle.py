@@ -32,21 +32,6 @@ def test_draws_in_training_and_takes_the_best_in_test(agent_of) -> None:
     assert {4, 5, 6} == {row[0, 0] for row, _ in _drawn(agent, agent.muscle(mode=Mode.TEST, deterministic=False))}
 
 
-def test_tells_what_the_policy_thought(agent_of) -> None:
-    """On-policy the brain hears action, value and log-probability, as it would compute them itself."""
-    import torch
-
-    agent = agent_of(SEEN, [("e.a", Discrete(3, start=4))])
-    vector = agent.vector(np.array([0.1, -0.5, 0.9]))
-    row, data = agent.act(agent.muscles[0], vector)
-    with torch.no_grad():
-        values, log_probs, _ = agent.brain.model.policy.evaluate_actions(
-            torch.as_tensor(vector.astype(np.float64)), torch.as_tensor(row - 4)
-        )
-
-    np.testing.assert_allclose([row[0, 0] - 4, values.item(), log_probs.item()], data, rtol=1e-6)
-
-
 def test_dqn_explores_by_chance_and_rate(agent_of) -> None:
     """By chance alone before learning starts, then at the rate of the update; without rate it is greedy."""
     agent = agent_of(SEEN, [("e.a", Discrete(3))], **DQN)
@@ -139,14 +124,6 @@ def test_the_update_of_another_brain_is_refused(agent_of, update, found) -> None
         muscle.update(update)
 
 
-def test_a_state_for_other_sensors_is_refused(make, agent_of) -> None:
-    """The state of a muscle with other sensors is none of this one's."""
-    one = agent_of(SEEN, [("e.a", Discrete(3))])
-    two = agent_of([("e.s", Box(-1.0, 1.0, (4,)))], [("e.a", Discrete(3))])
-    with pytest.raises(ValueError, match="the policy is for other sensors"):
-        one.muscles[0].load_state(two.muscles[0].save_state())
-
-
 def test_without_a_policy_it_says_what_is_missing(make, agent_of) -> None:
     """A muscle that nobody told anything does not act by chance."""
     agent = agent_of(SEEN, [("e.a", Discrete(3))])
@@ -158,12 +135,14 @@ def test_without_a_policy_it_says_what_is_missing(make, agent_of) -> None:
         muscle.propose_actions([], [])
 
 
-def test_a_policy_for_other_sensors_is_refused(agent_of) -> None:
-    """The policy of other spaces is no policy for these."""
+def test_policy_and_state_for_other_sensors_are_refused(agent_of) -> None:
+    """Those of other spaces are none of these."""
     one = agent_of(SEEN, [("e.a", Discrete(3))])
     two = agent_of([("e.s", Box(-1.0, 1.0, (4,)))], [("e.a", Discrete(3))])
     with pytest.raises(ValueError, match="the policy is for other sensors"):
         one.muscles[0].update(two.brain.initial_update("scout/0"))
+    with pytest.raises(ValueError, match="the policy is for other sensors"):
+        one.muscles[0].load_state(two.muscles[0].save_state())
 
 
 def test_images_are_seen_by_their_policy(agent_of) -> None:

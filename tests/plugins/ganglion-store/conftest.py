@@ -11,8 +11,9 @@ import msgpack
 import pytest
 from commandline import ganglion as ganglion
 from commandline import write_run as write_run
-from databases import Server, fresh, programs
+from databases import Server, fresh, served
 
+from ganglion.sdk.store import StoreUnavailable
 from ganglion_store import statements as sql
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
@@ -25,7 +26,6 @@ class Teller:
     """Say the records of small episodes: environment `grid` and agent `ada`, scalars only."""
 
     def begin(self, uid: str = "demo", phase: int = 0, agents: tuple[str, ...] = ("ada",)) -> list[Record]:
-        """Return the first records of a run."""
         run = {"uid": uid, "experiment": "e", "seed": "42", "document": "", "started": "2030-01-01T00:00:00Z"}
         records: list[Record] = [["run", run], *self.declare(phase, "grid", None)]
         for agent in agents:
@@ -33,7 +33,6 @@ class Teller:
         return [*records, ["phase", phase, "first", "train", "running", None]]
 
     def declare(self, phase: int, environment: str | None, agent: str | None) -> list[Record]:
-        """Return what an environment or an agent declares."""
         lists = {"sensor": ["grid.a", "grid.b"], "actuator": ["grid.x", "grid.y"], "reward": ["grid.r"]}
         return [
             ["declare", phase, environment, agent, kind, [[i, "Box", None, "<f8", []] for i in ids]]
@@ -41,7 +40,6 @@ class Teller:
         ]
 
     def steps(self, episode: int, first: int, count: int, worker: int = 0, **key: Any) -> Record:
-        """Return `count` rows of `steps` from step `first` (>= 1) on."""
         rows = [
             [n, n, n, None, pack([float(n), episode]), pack([0.5, None]), pack([float(n)]), False, False]
             for n in range(first, first + count)
@@ -49,7 +47,6 @@ class Teller:
         return ["steps", 0, key.get("mode", "train"), worker, key.get("environment", "grid"), episode, rows]
 
     def actions(self, episode: int, first: int, count: int, worker: int = 0, **key: Any) -> Record:
-        """Return `count` rows of `actions` from step `first` (>= 0) on."""
         rows = [
             [0, n, n, pack([float(n), None]), pack([0.5, 1.0]), None, pack([2.0]), 0.5 * n, False, False, None]
             for n in range(first, first + count)
@@ -57,14 +54,22 @@ class Teller:
         return ["actions", 0, key.get("mode", "train"), worker, key.get("agent", "ada"), episode, rows]
 
     def seal(self, episode: int, steps: int, worker: int = 0, **key: Any) -> Record:
-        """Return the record that seals an episode."""
         place = [0, key.get("mode", "train"), worker, key.get("environment"), episode]
         return ["episode", *place, steps, True, False, key.get("reason", "environment"), key.get("round", episode)]
 
     def whole(self, episode: int, steps: int = 3, worker: int = 0, **key: Any) -> list[Record]:
-        """Return all records of an episode."""
         rows = [self.steps(episode, 1, steps, worker, **key), self.actions(episode, 0, steps, worker, **key)]
         return [*rows, self.seal(episode, steps, worker, **key)]
+
+    def fill(self, writer: SqlWriter) -> int:
+        """Write episodes until that fails; return how many were written."""
+        for episode in range(10_000):
+            writer.apply("c", self.whole(episode, 200))
+            try:
+                writer.commit()
+            except StoreUnavailable:
+                return episode
+        raise AssertionError("the disk is never full")
 
 
 @pytest.fixture
@@ -107,13 +112,9 @@ def tell() -> Teller:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """Give a server of PostgreSQL; skip where none is installed."""
-    if programs() is None:
-        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
-    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
-    running = Server()
-    yield running
-    running.close()
+    """Give a server of PostgreSQL."""
+    with served() as running:
+        yield running
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])

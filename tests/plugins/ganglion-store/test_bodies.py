@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import Nondeterministic, StoreError
-from ganglion_store.bodies import BodyTable, Columns, action_rows, step_rows
+from ganglion_store.bodies import BodyTable, action_rows, step_rows
 from ganglion_store.reader import SqlReader
 from ganglion_store.values import Declared, unpack
 from ganglion_store.writer import SqlWriter
@@ -109,23 +109,6 @@ def each(uri: str) -> Any:
         yield writer
 
 
-def test_steps_name_the_bodies_that_took_part(opened: SqlWriter, read: Read) -> None:
-    """A row is a step of the environment; its values are those of the bodies in it, in its own order."""
-    opened.apply("c", whole())
-    opened.commit()
-
-    rows = [row for row in read("steps") if row["environment"] == "lake"]
-    assert [
-        {"lake.observation[ada/0]": 10.0, "lake.observation[ada/1]": 11.0, "lake.observation[bob/0]": 12.0},
-        {"lake.observation[ada/0]": 20.0, "lake.observation[ada/1]": 21.0, "lake.observation[bob/0]": 22.0},
-        {"lake.observation[ada/0]": 30.0, "lake.observation[bob/0]": 32.0},
-    ] == [row["sensors"] for row in rows]
-    assert [False, False, True] == [row["terminated"] for row in rows]
-    assert ["moor.reward[ada/0]"] == [key for row in read("steps")[len(rows) :] for key in row["rewards"]]
-    wide = read("steps", wide=True)
-    assert [11.0, 21.0, None] == [row["sensors.lake.observation[ada/1]"] for row in wide][:3]
-
-
 def test_actions_and_returns_are_of_bodies(opened: SqlWriter, read: Read) -> None:
     """A decision says of which body it is, and in which environment; each body has a return of its own."""
     opened.apply("c", whole())
@@ -198,24 +181,6 @@ def test_a_table_tells_the_bodies(opened: SqlWriter, read: Read) -> None:
         opened.apply("g", [["bodies", 0, begin()[-1][2][:2]]])
 
 
-def test_bodies_with_episodes_of_their_own(each: SqlWriter, read: Read) -> None:
-    """Each body has a row of its own in `steps`; its episode seals its rows alone, what is open is not shown."""
-    each.apply("c", both())
-    each.commit()
-
-    assert [("lake[ada/0]", 0, 1), ("lake[ada/0]", 1, 1), ("lake[bob/0]", 0, 2)] == sorted(
-        (row["environment"], row["episode"], row["steps"]) for row in read("episodes")
-    )
-    assert [(0, 10.0, True, False), (1, 20.0, False, True)] == [
-        (row["episode"], row["sensors"]["lake.observation[ada/0]"], row["terminated"], row["truncated"])
-        for row in read("steps")
-        if "lake.observation[ada/0]" in row["sensors"]
-    ]
-    assert [("lake", 0, 0), ("lake", 0, 1)] == [
-        (row["environment"], row["body"], row["episode"]) for row in read("actions") if row["agent"] == "ada"
-    ]
-
-
 def test_rows_of_bodies_have_an_order_of_their_own(uri: str, read: Read) -> None:
     """Whichever ends first: steps of equal number stand in the order of the environment, by numbers, not as text."""
     table, rows = [["ada", "lake", b, None, None, None, True, True] for b in range(300)], tuple(range(300))
@@ -250,16 +215,6 @@ def test_first_readings_are_of_episodes(opened: SqlWriter, read: Read) -> None:
     assert [("lake", 0, 0, 4, whose), ("lake", 0, 2, 4, {"lake.observation[ada/1]": 101.0})] == [
         tuple(row[key] for key in keys) for row in read("resets")
     ]
-
-
-def test_first_readings_of_bodies_with_episodes_of_their_own(each: SqlWriter, read: Read) -> None:
-    """Each body has a row in its own episode."""
-    each.apply("c", [shown(numbers(0, 0, 0)), [*shown(numbers(1, 1, 1))[:5], [reset(numbers(1), (0,))]], *both()])
-    each.commit()
-
-    found = [(row["episode"], *row["sensors"].items()) for row in read("resets")]
-    ada, bob = ("lake.observation[ada/0]", 100.0), ("lake.observation[bob/0]", 102.0)
-    assert [(0, ada), (0, bob), (1, ada)] == found
 
 
 def test_a_decision_keeps_by_which_model_it_was_made(opened: SqlWriter, read: Read, uri: str) -> None:
@@ -473,8 +428,3 @@ def joined(declared: list[Declared], rows: list[list[Any]]) -> bytes:
 def plain(row: list[Any]) -> list[Any]:
     """Return values as they rest: numbers, and the bytes of arrays."""
     return [value.item() if value.shape == () else value.tobytes() for value in row]
-
-
-def test_no_entries_are_no_rows() -> None:
-    """An empty record is none."""
-    assert [] == Columns([Declared("v", "<f8", ())]).lists([], [], "nothing")

@@ -21,11 +21,9 @@ class FakeReader:
         self._runs = runs
 
     def tables(self) -> dict[str, list[str]]:
-        """Return the tables, in an order of its own."""
         return {name: [] for name in ("signals", "steps", "phases", "brains", "runs", "evaluations")}
 
     def rows(self, table: str, runs: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a run."""
         for row in self._runs[runs[0]].get(table, []):
             yield {"run": runs[0], **row}
 
@@ -92,11 +90,9 @@ class NewerReader(FakeReader):
     """Give a table of bodies, too."""
 
     def tables(self) -> dict[str, list[str]]:
-        """Return the tables."""
         return {**super().tables(), "bodies": []}
 
     def count(self, table: str, runs: Sequence[str]) -> int:
-        """Return how many rows a run has."""
         return len(self._runs[runs[0]].get(table, []))
 
 

@@ -21,31 +21,10 @@ pack = msgpack.packb
 DRAW = random.Random(7)
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 1 / 3, math.pi * 1e300, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308]
 FLOATS += [struct.unpack("<d", DRAW.randbytes(8))[0] for _ in range(60)]
-INTEGERS = [
-    0,
-    1,
-    127,
-    128,
-    255,
-    256,
-    65535,
-    65536,
-    2**32 - 1,
-    2**32,
-    2**62,
-    -1,
-    -32,
-    -33,
-    -128,
-    -129,
-    -(2**15),
-    -(2**31),
-    -(2**63),
-]
-PART = {
-    "s": "sensors ->> '$.\"grid.a\"'",
-    "p": "CAST(sensors ->> 'grid.a' AS float8)",
-}  # of a value list, by the database
+INTEGERS = [0, 1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**62]
+INTEGERS += [-1, -32, -33, -128, -129, -(2**15), -(2**31), -(2**63)]
+# A value of a list, by the database.
+PART = {"s": "sensors ->> '$.\"grid.a\"'", "p": "CAST(sensors ->> 'grid.a' AS float8)"}
 ARRAYS = {
     "<f4": np.array([0.1, -2.5, 1e-45, 3.4e38, 0.0], "<f4"),
     "<f8": np.array([0.1, -2.5, 5e-324, 1e308, 1 / 3], "<f8"),
@@ -56,7 +35,7 @@ ARRAYS = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return an empty place for a store in each of the two databases."""
     if request.param == "sqlite":
@@ -70,16 +49,8 @@ def _written(uri: str, kinds: dict[str, tuple[str, list[int]]], rows: list[list[
     declared = [[name, "Box", None, dtype, shape] for name, (dtype, shape) in kinds.items()]
     records: list[Any] = [["run", {"uid": "demo", "experiment": "e", "seed": "1", "started": "2030-01-01T00:00:00Z"}]]
     records.append(["declare", 0, "grid", None, "sensor", declared])
-    records.append(
-        [
-            "declare",
-            0,
-            "grid",
-            None,
-            "actuator",
-            [["grid.x", "Box", None, "<f8", []], ["grid.y", "Box", None, "<f8", []]],
-        ]
-    )
+    both = [[name, "Box", None, "<f8", []] for name in ("grid.x", "grid.y")]
+    records.append(["declare", 0, "grid", None, "actuator", both])
     records.append(["declare", 0, "grid", None, "reward", [["grid.r", "Box", None, "<f8", []]]])
     records.append(["phase", 0, "first", "train", "finished", None])
     steps = [
@@ -147,6 +118,7 @@ def test_an_older_store_gets_them_by_migration(tmp_path: Path, age: Callable[[Pa
         assert [('{"grid.a":0.5}',)] == change(uri, "SELECT sensors FROM steps_json")
 
 
+@pytest.mark.long
 def test_a_database_gets_them_by_migration(server: Server) -> None:
     """One of PostgreSQL, too."""
     pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")

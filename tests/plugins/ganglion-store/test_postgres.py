@@ -12,7 +12,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from databases import PASSWORD, Server, change, fresh, programs
+from databases import PASSWORD, Server, change, fresh, mounted, served
 
 from ganglion.sdk.store import StoreError, StoreUnavailable, UsageError
 from ganglion_store import statements as sql
@@ -137,12 +137,9 @@ def test_both_engines_have_the_same_rows_seals_and_digests(uri: str, tmp_path: P
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 @pytest.fixture
 def own() -> Iterator[Server]:
-    """Give a server that a test may end; skip where there is none."""
-    if programs() is None:
-        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
-    running = Server()
-    yield running
-    running.close()
+    """Give a server that a test may end."""
+    with served() as running:
+        yield running
 
 
 @pytest.mark.long
@@ -242,30 +239,12 @@ def test_two_writers_of_one_run_are_found(uri: str, tell: Any) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Server]:
-    """Give a server on a small file system of its own; skip where none can be made."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=150m", "tmpfs", str(folder)]
-    if programs() is None or shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
-        pytest.skip("no right to mount a file system, or no PostgreSQL")
-    for above in (tmp_path, *tmp_path.parents[:3]):
-        above.chmod(above.stat().st_mode | 0o755)
-    try:
-        running = Server(folder=folder, max_wal_size="32MB", wal_recycle="off")
-        yield running
-        running.close()
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def _until_full(writer: SqlWriter, tell: Any) -> int:
-    for episode in range(10_000):
-        writer.apply("c", tell.whole(episode, 200))
-        try:
-            writer.commit()
-        except StoreUnavailable:
-            return episode
-    raise AssertionError("the disk is never full")
+    """Give a server on a small file system of its own."""
+    with mounted(tmp_path / "small", "150m") as folder:
+        for above in (tmp_path, *tmp_path.parents[:3]):
+            above.chmod(above.stat().st_mode | 0o755)
+        with served(folder=folder, max_wal_size="32MB", wal_recycle="off") as running:
+            yield running
 
 
 @pytest.mark.long
@@ -281,7 +260,7 @@ def test_a_full_disk_is_named_at_once_and_passes(small: Server, tell: Any) -> No
                 file.flush()
         with pytest.raises(StoreError, match=r"bytes in reserve: .*No space left.*; free space on the server's disk"):
             SqlWriter(small.uri, "demo-2")
-        done = _until_full(writer, tell)
+        done = tell.fill(writer)
         filler.unlink()
         if small.process is not None and small.process.poll() is not None:
             small.start()  # a server without room for its log gives up

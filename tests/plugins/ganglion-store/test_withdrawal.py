@@ -55,14 +55,6 @@ def cut(uri: str, tell: Any) -> str:
     return uri
 
 
-def test_earlier_phases_stay(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
-    """Who goes back to the first phase takes back what both have told, but whole episodes stay to be compared."""
-    with SqlWriter(cut, RUN, resume=True) as writer:
-        writer.withdraw(0)
-
-    assert (4, 0, 0) == tuple(len(read(table)) for table in ("episodes", "signals", "brains"))
-
-
 def test_an_episode_that_others_follow_stays(uri: str, tell: Any) -> None:
     """Only the end of a chain can be taken back."""
     with SqlWriter(uri, RUN) as writer:
@@ -74,13 +66,6 @@ def test_an_episode_that_others_follow_stays(uri: str, tell: Any) -> None:
         writer.commit()
 
     assert [] == damages(uri)
-
-
-def test_a_second_withdrawal_takes_nothing(cut: str) -> None:
-    """Who is lost in between withdraws again."""
-    for expected in (3, 0):
-        with SqlWriter(cut, RUN, resume=True) as writer:
-            assert expected == writer.withdraw(1)
 
 
 def test_a_withdrawal_that_cannot_be_written_takes_nothing(cut: str, read: Callable[..., list[dict[str, Any]]]) -> None:
@@ -138,12 +123,6 @@ def test_places_of_each_timeline_are_its_own(uri: str, tell: Any) -> None:
         writer.commit()
 
     assert [] == damages(uri)
-
-
-def test_a_run_that_wrote_nothing_takes_nothing_back(uri: str) -> None:
-    """It was lost before its first record."""
-    with SqlWriter(uri, RUN, resume=True) as writer:
-        assert 0 == writer.withdraw_behind(0, {}, {})
 
 
 def test_what_is_kept_is_compared_with_nothing(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:

@@ -1,17 +1,23 @@
+"""Writers: what is told is there once, in order, whatever is lost in between."""
+
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
-from databases import change
+from databases import change, mounted
 
-from ganglion.sdk.store import Nondeterministic, RunExists, StoreDamaged, StoreError, StoreUnavailable
-from ganglion_store.writer import SqlWriter
+from ganglion.sdk.store import Nondeterministic, RunExists, StoreDamaged, StoreError, StoreUnavailable, UsageError
+from ganglion_store.reader import SqlReader
+from ganglion_store.schema import metadata
+from ganglion_store.store import SqlStore
+from ganglion_store.writer import SqlPointBook, SqlWriter
 
 
 def test_spilled_and_unspilled_episodes_have_one_digest(tmp_path: Path, tell: Any) -> None:
@@ -93,6 +99,17 @@ def test_rows_come_in_order(writer: SqlWriter, tell: Any) -> None:
         writer.apply("c", [tell.steps(0, 3, 1)])
 
 
+def test_an_earlier_episode_is_too_late(writer: SqlWriter, tell: Any) -> None:
+    """An episode that was left out cannot be sealed after a later one of the same worker."""
+    writer.apply("c", tell.whole(5))
+    writer.commit()
+    writer.apply("c", tell.whole(4))
+
+    with pytest.raises(StoreError, match="episode 4: expected episodes of a worker in their order"):
+        writer.commit()
+    writer._pending.clear()
+
+
 def test_a_gone_writers_rows_are_discarded(uri: str, tell: Any, read: Any) -> None:
     """After a discard the successor sends the open episode again; also what rested on disk does not count."""
     with SqlWriter(uri, "demo-1", open_rows_bytes=1) as writer:
@@ -154,7 +171,6 @@ class Breaking(sqlite3.Connection):
     breaks = ""
 
     def cursor(self, factory: Any = None) -> Any:
-        """Return a cursor that knows its connection."""
         return super().cursor(factory or _BreakingCursor)
 
 
@@ -249,27 +265,9 @@ def test_repeats_are_absorbed(writer: SqlWriter, tell: Any, read: Any) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """Return the folder of a small file system of its own; skip where none can be made."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=13m", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount a file system")
-    try:
+    """Return the folder of a small file system of its own."""
+    with mounted(tmp_path / "small", "13m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def until_full(writer: SqlWriter, tell: Any) -> int:
-    """Write episodes until that fails; return how many were written."""
-    for episode in range(10_000):
-        writer.apply("c", tell.whole(episode, 200))
-        try:
-            writer.commit()
-        except StoreUnavailable:
-            return episode
-    raise AssertionError("the disk is never full")
 
 
 def test_a_disk_that_is_really_full_takes_status_and_reason(small: Path, tell: Any) -> None:
@@ -280,7 +278,7 @@ def test_a_disk_that_is_really_full_takes_status_and_reason(small: Path, tell: A
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("g", tell.begin())
         writer.commit()
-        episode = until_full(writer, tell)
+        episode = tell.fill(writer)
         with pytest.raises(StoreUnavailable, match="disk is full"):
             writer.commit()
         writer.abandon("failed", "failed: store: disk is full", "now")
@@ -341,3 +339,166 @@ def test_a_tolerated_error_that_comes_again_is_one_row(writer: SqlWriter, read: 
         writer.commit()
 
     assert len(rows) == len(read("signals"))
+
+
+def changed(tell: Any, table: str, row: int, column: int, value: Any) -> list[Any]:
+    """Return the records of an episode of which one value is another."""
+    records = tell.whole(0)
+    rows = next(record for record in records if record[0] == table)[-1]
+    rows[row][column] = value
+    return records
+
+
+CASES = [
+    (lambda tell: changed(tell, "steps", 1, 4, msgpack.packb([9.0, 9])), "steps of environment grid, step 2: sensors"),
+    (lambda tell: changed(tell, "steps", 2, 7, True), "steps of environment grid, step 3: terminated"),
+    (lambda tell: changed(tell, "actions", 0, 4, b"\x90"), "actions of agent ada, step 0, body 0: setpoints"),
+    (lambda tell: tell.whole(0, 2), "steps of environment grid, step 3: a row before, now none"),
+    (lambda tell: tell.whole(0, 4), "steps of environment grid, step 4: no row before, now one"),
+    (lambda tell: tell.whole(0)[::2], "actions of agent ada: some before, now none"),
+    (lambda tell: [*tell.whole(0, agent="bea")], "actions of agent bea: none before, now some"),
+    (lambda tell: tell.whole(0, reason="condition"), "reason: 'environment' before, now 'condition'"),
+    (lambda tell: tell.whole(0, round=7), "round: 0 before, now 7"),
+]
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+@pytest.mark.parametrize(("other", "where"), CASES)
+def test_the_first_difference_is_named(uri: str, tell: Any, limit: int, other: Any, where: str) -> None:
+    """An episode that comes out otherwise is told with table, step and column, also if its rows rest on disk."""
+    with SqlWriter(uri, "demo-1", open_rows_bytes=limit) as writer:
+        writer.apply("g", tell.begin())
+        writer.apply("c", tell.whole(0))
+        writer.commit()
+        *rows, seal = other(tell)
+        writer.apply("c", rows)
+        writer.commit()
+        writer.apply("c", [seal])
+        with pytest.raises(Nondeterministic) as found:
+            writer.commit()
+
+    assert f"phase 0, train, worker 0, episode 0: it was sealed before with other rows: {where}" in str(found.value)
+
+
+RUN = "demo-1"
+
+
+def topic(number: int, value: Any, worker: int = 0, phase: int = 0) -> list[Any]:
+    """Return a row of a worker."""
+    return ["topic", phase, "train", worker, 3 * number, "lake", "parameters", "gravity", value, number]
+
+
+def write(uri: str, tell: Any, *batches: list[Any]) -> None:
+    """Write these records, each list as a batch."""
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", tell.begin())
+        for batch in batches:
+            writer.apply("c", batch)
+
+
+def values(read: Callable[..., list[dict[str, Any]]]) -> list[tuple[int, int, Any]]:
+    """Return worker, tick and value of all rows, as they are shown."""
+    return [(row["worker"], row["tick"], row["value"]) for row in read("topics")]
+
+
+def test_rows_are_shown_by_worker(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:
+    """Values are plain; a row that comes again is the same row."""
+    batch = [topic(1, 9.5, worker=1), topic(1, {"a": [1, None]}), topic(2, "moon")]
+    write(uri, tell, batch, batch)
+
+    assert [(0, 3, {"a": [1, None]}), (0, 6, "moon"), (1, 3, 9.5)] == values(read)
+    assert {"run", "phase", "mode", "worker", "tick", "peer", "topic", "key", "value"} == set(read("topics")[0])
+
+
+def test_another_row_takes_the_place_of_all_behind(
+    uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """A run that went back, and to which something else happens, leaves nothing of what was."""
+    write(uri, tell, [topic(n, n) for n in (1, 2, 3)], [topic(1, 1, worker=1)], [topic(1, 1), topic(2, 5)])
+
+    assert [(0, 3, 1), (0, 6, 5), (1, 3, 1)] == values(read)
+
+
+def test_rows_behind_a_place_go(uri: str, tell: Any, read: Callable[..., list[dict[str, Any]]]) -> None:
+    """Of each worker stay those up to the number that is named; of earlier phases all."""
+    write(uri, tell, [topic(n, n, worker, phase) for phase in (0, 1) for worker in (0, 1) for n in (1, 2, 3)])
+    with SqlWriter(uri, RUN, resume=True) as writer:
+        writer.withdraw_behind(1, {}, {}, {(1, "train", 0): 2})
+
+    assert [(0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 1, 1), (0, 1, 2), (0, 1, 3), (1, 0, 1), (1, 0, 2)] == [
+        (row["phase"], row["worker"], row["value"]) for row in read("topics")
+    ]
+
+
+def point(number: int, **more: Any) -> dict[str, Any]:
+    """Return a point of a design with one factor."""
+    plain = {"point": number, "row": number, "repetition": 0, "seed": str(10**25), "digest": f"d{number}"}
+    return {**plain, "factors": {"rate": 0.1 * number, "name": "größe"}, **more}
+
+
+def test_states_change_one_by_one(uri: str) -> None:
+    """A change is there for another reader at once, and concerns its point alone."""
+    with SqlPointBook(uri, "grid") as book, SqlPointBook(uri, "grid") as other:
+        book.plan([point(0), point(1)])
+        book.change(1, "running", "grid-1-1")
+        assert [("planned", None), ("running", "grid-1-1")] == [(p["state"], p["run"]) for p in other.points()]
+        book.change(1, "failed", "grid-1-1", "it broke")
+        assert "it broke" == other.points()[1]["reason"]
+
+
+def test_a_point_that_is_not_known_is_refused(uri: str) -> None:
+    """A state without a point is an error: nobody would ever see it."""
+    with SqlPointBook(uri, "grid") as book, pytest.raises(StoreError, match="point 7 of grid, found none"):
+        book.change(7, "done", "x")
+
+
+def test_readers_see_points(uri: str) -> None:
+    """The table `points` shows them with or without a run; a run that is not there cannot be asked for."""
+    with SqlPointBook(uri, "grid") as book:
+        book.plan([point(0), point(1)])
+        book.change(1, "running", "grid-1-1")
+    with SqlReader(uri) as reader:
+        rows = list(reader.rows("points", where="state = 'running'"))
+        assert [("grid-1-1", {"rate": 0.1, "name": "größe"})] == [(r["run"], r["factors"]) for r in rows]
+        assert [10**25] == [r["seed"] for r in rows]
+        assert 2 == reader.count("points")
+        with pytest.raises(UsageError, match="there is no run"):
+            reader.count("points", ["grid-1-1"])
+
+
+def test_a_writer_is_light(uri: str) -> None:
+    """A process that only writes imports no numpy; one that only names the store, or writes SQLite, no SQLAlchemy."""
+    script = (
+        "import sys; from ganglion_store.store import SqlStore; print('sqlalchemy' in sys.modules);"
+        "SqlStore.writer(sys.argv[1], 'r').close();"
+        "print('numpy' in sys.modules, sys.argv[1][:6] == 'sqlite' and 'sqlalchemy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, uri], capture_output=True, text=True, check=True)
+
+    assert "False\nFalse False\n" == done.stdout
+
+
+def test_removed_runs_leave_nothing(uri: str, tell: Any) -> None:
+    """A removed run takes all its rows along, and the others keep theirs; an unknown one removes none."""
+    for run in ("demo-1", "demo-2"):
+        with SqlWriter(uri, run, open_rows_bytes=1) as writer:
+            writer.apply("g", tell.begin())
+            writer.apply(
+                "c", [*tell.whole(0), *tell.whole(1), ["signal", 0, None, None, None, "RESET", "i", "", None, 0]]
+            )
+    with pytest.raises(StoreError, match="run demo-9, found none"):
+        SqlStore.remove(uri, ["demo-1", "demo-9"])
+    before = _sizes(uri)
+
+    assert {"demo-1": 2} == SqlStore.remove(uri, ["demo-1"])
+    after = _sizes(uri)
+    assert {table: size // 2 for table, size in before.items()} == after
+    assert after["stored_steps"] == 6
+
+    SqlStore.remove(uri, ["demo-2"])
+    assert {0} == set(_sizes(uri).values())
+
+
+def _sizes(uri: str) -> dict[str, int]:
+    ours = (name for name in metadata.tables if name != "ganglion_store")
+    return {name: change(uri, f"SELECT count(*) FROM {name}")[0][0] for name in ours}

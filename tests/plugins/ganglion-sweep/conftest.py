@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from system.command import ganglion as command
 
 from ganglion.cli.extension import DocumentError
 from ganglion_sweep.experiment import Experiment, read_experiment
@@ -70,12 +70,4 @@ def faults(read: Read) -> Callable[..., list[str]]:
 @pytest.fixture
 def ganglion(tmp_path: Path) -> Ganglion:
     """Return what carries out a command line in `tmp_path`."""
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("GANGLION_")}
-    program = str(Path(sys.executable).with_name("ganglion"))
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60
-        )
-
-    return run
+    return partial(command, tmp_path)

@@ -36,7 +36,6 @@ class Answer:
 
     @property
     def value(self) -> Any:
-        """Return the JSON of it."""
         return json.loads(self.text)
 
 
@@ -54,7 +53,6 @@ class Page:
     def ask(
         self, path: str, method: str = "GET", body: str | None = None, bare: bool = False, **headers: str | None
     ) -> Answer:
-        """Ask as a program does that has the token; `bare`: without anything; a header that is None is left out."""
         given: dict[str, str | None] = {} if bare else {"authorization": f"Bearer {self.token}", "x-ganglion": "1"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60.0)
@@ -67,7 +65,6 @@ class Page:
             connection.close()
 
     def close(self) -> None:
-        """End the server as Ctrl-C does."""
         self.command.process.send_signal(2)
         self.command.process.wait(60.0)
 
@@ -93,3 +90,13 @@ def page(folder: Path) -> Iterator[Page]:
     found = Page(folder, "--port", "0")
     yield found
     found.close()
+
+
+@pytest.fixture
+def live(page: Page) -> Iterator[Command]:
+    """Return a live run of short episodes in the folder of the page."""
+    (page.folder / "live.yml").write_text(Path(__file__).with_name("live.yml").read_text())
+    command = Command(page.folder, "run", "live.yml", span_s=170.0)
+    yield command
+    command.process.kill()
+    command.process.wait()

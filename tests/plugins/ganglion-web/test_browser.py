@@ -19,7 +19,6 @@ from ganglion.sdk import Signal
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` of ganglion-web is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DOCUMENT = Path(__file__).with_name("live.yml").read_text()
 WAIT_MS = 60_000
 TWO_HEARTBEATS_S = 4.0  # one: a peer that is silent for 0.5 s is asked, and has 1.5 s to answer
 
@@ -62,7 +61,6 @@ class Tab:
         self.page.goto(url)
 
     def wait(self, script: str) -> None:
-        """Wait until a condition of the page holds; its policy forbids to wait inside, where texts become code."""
         until_s = time.monotonic() + WAIT_MS / 1000
         while not self.page.evaluate(f"!!({script})"):
             assert time.monotonic() < until_s, f"expected within {WAIT_MS // 1000} s: {script}"
@@ -75,16 +73,6 @@ def tab(browser: Any, page: Any) -> Iterator[Tab]:
     found = Tab(browser, page.url)
     yield found
     found.context.close()
-
-
-@pytest.fixture
-def live(page: Any) -> Iterator[Command]:
-    """Return a live run of short episodes in the folder of the page."""
-    (page.folder / "show.yml").write_text(DOCUMENT)
-    command = Command(page.folder, "run", "show.yml", span_s=170.0)
-    yield command
-    command.process.kill()
-    command.process.wait()
 
 
 def test_page_opens_from_the_printed_address_alone(browser: Any, page: Any, tab: Tab) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import Server, programs
+from databases import Server, served
 from system.command import Command
 
 DOCUMENT = Path(__file__).with_name("live.yml").read_text()
@@ -32,7 +32,6 @@ class Stream:
         assert "text/event-stream" in str(self._answer.getheader("content-type"))
 
     def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first piece of news that is wanted; the connection's deadline ends the wait."""
         while True:
             while self._read:
                 if wanted(one := self._read.popleft()):
@@ -43,7 +42,6 @@ class Stream:
                 self._read.extend(json.loads(line.removeprefix("data: ")).get("news", ()))
 
     def close(self) -> None:
-        """Read no more."""
         self._answer.close()
         self._connection.close()
 
@@ -54,16 +52,6 @@ def stream(page: Any) -> Iterator[Stream]:
     found = Stream(page)
     yield found
     found.close()
-
-
-@pytest.fixture
-def live(page: Any) -> Iterator[Command]:
-    """Return a live run in the folder of the page."""
-    (page.folder / "live.yml").write_text(DOCUMENT)
-    command = Command(page.folder, "run", "live.yml", span_s=170.0)
-    yield command
-    command.process.kill()
-    command.process.wait()
 
 
 def test_a_live_run_is_seen_and_commanded(page: Any, stream: Stream, live: Command) -> None:
@@ -124,13 +112,9 @@ def test_a_killed_process_is_told(page: Any, stream: Stream, live: Command) -> N
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Give a server of PostgreSQL; skip where none is installed."""
-    if programs() is None:
-        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
-    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
-    running = Server()
-    yield running
-    running.close()
+    """Give a server of PostgreSQL."""
+    with served() as running:
+        yield running
 
 
 @pytest.mark.long

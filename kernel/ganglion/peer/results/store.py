@@ -16,6 +16,7 @@ from ganglion.peer.conversation import Notice, PeerGone
 from ganglion.peer.host import Host
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Numbering, Place, Sealed
+from ganglion.peer.wait import Reports
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, Watch
@@ -72,6 +73,7 @@ class StoreHost(Host):
         self, writer: StoreWriter, span_s: float | None = DEADLINES_S["record"], behind: int | None = None
     ) -> None:
         self._writer = writer
+        writer.working = self._works
         self._behind = behind
         self._sealed = Sealed()
         self._span_s = span_s
@@ -83,6 +85,8 @@ class StoreHost(Host):
         self._phase = 0  # the newest one that a record tells of
         self._rows = self._bytes = 0  # since the last commit
         self._since_s = 0.0
+        self._works_s = self._alive_s = 0.0  # since when it reads rows back, and when it said so
+        self._reports = Reports()
         self._trouble: _Trouble | None = None
         self._held: deque[tuple[str, RecordBatch]] = deque()
         self._failed: GanglionError | None = None
@@ -206,6 +210,7 @@ class StoreHost(Host):
     def _acknowledge(self) -> None:
         heads: Mapping[str, Any] | None = None
         if self._ended:
+            self._works_s = self._alive_s = self.participant.clock()
             heads = self._guard(self._writer.heads)
             if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
                 self._marked = True
@@ -312,6 +317,20 @@ class StoreHost(Host):
         self._acknowledge()
         self._take_held()
 
+    def _works(self) -> None:
+        """Tell now and then, while rows are read back, that the store is alive: many of them take minutes."""
+        now_s = self.participant.clock()
+        if self.participant.playing or now_s - self._alive_s < RETRY_S["store"]:
+            return
+        self._alive_s, text = now_s, "the store reads back what it has written"
+        self._say_alive(text)
+        if self._reports.due(self._works_s, now_s):
+            self.participant.tell_waiting(f"{text}, for {now_s - self._works_s:.1f} s")
+
+    def _say_alive(self, text: str) -> None:
+        for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
+            self.participant.tell(writer, "record.ack", RecordAck(0, None, text))
+
     def _take_held(self) -> None:
         while self._held and self._trouble is None:
             self._take(*self._held.popleft())
@@ -334,8 +353,7 @@ class StoreHost(Host):
         self._trouble = trouble
         trouble.again_s = now_s + RETRY_S["store"]
         text = f"the store cannot be written: {trouble.error}"
-        for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
-            self.participant.tell(writer, "record.ack", RecordAck(0, None, text))
+        self._say_alive(text)
         if now_s < trouble.told_s:
             return
         waited_s = now_s - trouble.since_s
