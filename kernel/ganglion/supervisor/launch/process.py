@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -63,9 +65,17 @@ class Process:
         return end_text(self.code, self.why)
 
     def signal(self, signum: int) -> None:
-        """Send a signal to the process and all that it has started; nothing is sent to one that has ended."""
-        if self.launched is not None and not self.ended.is_set():
+        """Send a signal to the process and its descendants, if it has not ended.
+
+        An exception of the launcher is printed with its traceback: later signals of the ladder are sent all the same.
+        """
+        if self.launched is None or self.ended.is_set():
+            return
+        try:
             self.launched.signal(signum)
+        except Exception:  # noqa: BLE001 - code of a plugin, in a callback of the clock: nobody else would hear of it
+            what = f"launcher {type(self.launcher).__name__}: {signal.Signals(signum).name} was not sent to {self.name}"
+            sys.stderr.write(f"{what}\n{traceback.format_exc()}")
 
     def kill(self, why: str, signum: int = _KILL) -> None:
         """End it by a signal, for a reason."""
