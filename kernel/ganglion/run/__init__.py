@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _Room(ModuleType):
-    """The room, which is what `ganglion.run(document)` calls, too: both have this name in the package."""
+    """The package `ganglion.run`, callable as `ganglion.run(document)`: the package and the function share the name."""
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
         return importlib.import_module("ganglion.registry").load("python", "run")(*arguments, **more)

@@ -1,4 +1,4 @@
-"""Agents against declarations: full ids, `<uid>.*`, and the faults of both, with their places."""
+"""Agents: resolve their ids and `<uid>.*` against the declarations of environments; report faults with places."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ganglion.run.plan import AgentPlan, PhasePlan
 from ganglion.sdk.naming import nearest
 
 Declarations = Mapping[str, Mapping[str, Any]]
-"""Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
+"""Environment -> {sensors, actuators, rewards, static_model}, as reported by the controller."""
 STATIC_MODEL = "static_world_model"
-"""Kind and id of the one row in which an environment's static world model is declared to the store."""
+"""Kind and id of the row that declares an environment's static world model to the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """An agent with its declarations under full ids, and the environments that it touches.
+    """Hold an agent, its declarations under full ids, and the environments that the agent uses.
 
-    With bodies the declarations are those of one body: under full ids if all bodies are in one environment, else under
-    local ones. `locals` are the local ids of `sensors`, `actuators` and `rewards`; rewards None are all that there are.
-    Bodies of unequal local ids or spaces are several groups: `groups` tells the number of that of each environment,
-    a declaration has the number as `group`, and `locals` has an entry for each.
+    With bodies the declarations are those of one body. Their ids are full if all bodies are in one environment, else
+    local. `locals` holds the local ids of `sensors`, `actuators` and `rewards`; rewards None means all rewards.
+    Bodies whose local ids or spaces differ form several groups. `groups` maps each environment to its group number,
+    each declaration has its number as `group`, and `locals` has one entry per group.
     """
 
     plan: AgentPlan
@@ -35,7 +35,7 @@ class ResolvedAgent:
     groups: dict[str, int] | None = None
 
     def parts(self) -> list[tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]]:
-        """Return for each group its environments, sensors and actuators."""
+        """Return the environments, sensors and actuators of each group."""
         groups = self.groups
         if groups is None:
             return [(self.environments, self.sensors, self.actuators)]
@@ -50,7 +50,7 @@ class ResolvedAgent:
 
 
 def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]:
-    """Return the agents of a phase with their declarations; DocumentError holds all faults at once."""
+    """Return the agents of a phase with their declarations; raise DocumentError with all faults together."""
     search = _Search(phase, declarations)
     find = search.agent if phase.bodies is None else search.agent_of_bodies
     found = [find(agent) for agent in phase.agents]
@@ -61,9 +61,9 @@ def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]
 
 
 def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return what `resolve` would refuse, as (place in the document, message).
+    """Return the faults for which `resolve` would raise, as (place in the document, message).
 
-    `unknown` are environments whose declarations are not known yet: ids that could be theirs pass.
+    `unknown` are environments whose declarations are not known yet; ids that may belong to one of them are accepted.
     """
     search = _Search(phase, declarations, unknown)
     for agent in phase.agents:
@@ -75,12 +75,12 @@ def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[st
 
 
 def groups_of_bodies(phase: PhasePlan, declarations: Declarations, agent: AgentPlan) -> list[list[str]]:
-    """Return the environments of an agent's bodies, those together whose bodies have equal local ids and spaces."""
+    """Return the environments of an agent's bodies, grouped by equal local ids and spaces."""
     return [uids for uids, _, _ in _Search(phase, declarations).agent_of_bodies(agent).parts()]
 
 
 def blind(agent: str, groups: Sequence[Sequence[str]], what: str) -> str:
-    """Return what is said of an agent with bodies of several groups whose brain or muscle takes one."""
+    """Return the error text for an agent with several groups of bodies whose brain or muscle accepts only one."""
     text = f"its bodies are of {len(groups)} groups of unequal ids or spaces ({'; '.join(map(', '.join, groups))})"
     return f"agent {agent}: {text}, and {what} takes one: takes_groups is False"
 
@@ -91,9 +91,9 @@ def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 
 def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rewards that an environment declares with those that it shares out among groups of its bodies.
+    """Return the declared rewards of an environment and the rewards shared among groups of its bodies.
 
-    DocumentError if a group has the name of a reward.
+    Raises DocumentError if a group has the name of a reward.
     """
     known = {row["id"] for row in rewards}
     for group in groups:
@@ -106,12 +106,12 @@ def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence
 
 
 def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:
-    """Return the groups of bodies in an environment, in the order of their first ones; bodies are (uid, group)."""
+    """Return the groups of bodies in an environment, in the order of their first bodies; bodies are (uid, group)."""
     return list(dict.fromkeys(group for environment, group in bodies if environment == uid and group))
 
 
 def with_groups_of(phase: PhasePlan, uid: str, declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an environment declares with what it shares out among groups in a phase; raises as `with_groups`."""
+    """Return an environment's declarations plus the shared rewards of groups in a phase; raises like `with_groups`."""
     groups = groups_of([(body.environment, body.group) for body in phase.all_bodies], uid)
     if not groups or declared.get("rewards") is None:
         return dict(declared)
@@ -119,7 +119,7 @@ def with_groups_of(phase: PhasePlan, uid: str, declared: Mapping[str, Any]) -> d
 
 
 def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Say whether two workers' objects of one environment declare the same sensors and actuators."""
+    """Say whether an environment declares the same sensors and actuators in two workers."""
 
     def rows(declared: Mapping[str, Any]) -> list[Any]:
         return [[(row["id"], row["space"]) for row in declared[kind]] for kind in ("sensors", "actuators")]
@@ -128,7 +128,7 @@ def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def strange(first: Declarations, declared: Declarations, worker: str) -> str:
-    """Return what is wrong with what a worker's environments declare beside worker 0's; empty if nothing is."""
+    """Return how a worker's declarations differ from those of worker 0; empty if they are equal."""
     uids = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
     return f"environment {uids[0]} declares otherwise in {worker} than in worker 0" if uids else ""
 
@@ -136,7 +136,7 @@ def strange(first: Declarations, declared: Declarations, worker: str) -> str:
 def declaration_rows(
     declarations: Declarations, agents: Sequence[ResolvedAgent]
 ) -> list[tuple[str, str | None, str | None, list[dict[str, Any]]]]:
-    """Return the rows of `Declare`: those of the environments, with what they tell of themselves, then each agent's."""
+    """Return the rows of `Declare`: environments with their static models first, then agents."""
     rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]] = []
     for uid, declared in declarations.items():
         for kind in ("sensor", "actuator", "reward"):
@@ -147,7 +147,7 @@ def declaration_rows(
             rows.append((STATIC_MODEL, uid, None, [told]))
     for agent in agents:
         for uids, sensors, actuators in agent.parts():
-            for own in uids if agent.groups else [None]:  # of several groups each environment has its own
+            for own in uids if agent.groups else [None]:  # with several groups each environment has its own rows
                 rows.append(("sensor", own, agent.plan.name, sensors))
                 rows.append(("actuator", own, agent.plan.name, actuators))
     return rows
@@ -157,7 +157,7 @@ _Known = Mapping[str, tuple[str, dict[str, Any]]]  # full id -> environment, dec
 
 
 class _Search:
-    """Look up the ids of agents in what environments declare; `faults` is what does not fit, as (place, message)."""
+    """Look up the ids of agents in the declarations of environments; `faults` is a list of (place, message)."""
 
     def __init__(self, phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> None:
         self.faults: list[tuple[str, str]] = []
@@ -167,12 +167,12 @@ class _Search:
         self._places = {e.uid: e.plugin.at for e in phase.environments if e.plugin is not None}
         self._sensors, self._actuators = self._full("sensors"), self._full("actuators")
         self._rewards = self._full("rewards")
-        # Rewards may be declared as late as by the first update: until then any id may turn out to be one.
+        # Rewards may be declared as late as the first update. Until then any id may turn out to be a reward.
         late = [uid for uid, declared in declarations.items() if declared.get("rewards") is None]
         self._late = {*unknown, *late}
 
     def _full(self, what: str) -> _Known:
-        """Return the declarations of one kind; an id that two environments can claim is a fault."""
+        """Return the declarations of one kind; report a fault for an id that two environments can claim."""
         found: dict[str, tuple[str, dict[str, Any]]] = {}
         for uid, declared in self._declarations.items():
             for row in full_ids(uid, declared.get(what) or ()):
@@ -197,10 +197,10 @@ class _Search:
         return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
 
     def agent_of_bodies(self, agent: AgentPlan) -> ResolvedAgent:
-        """Return an agent with the declarations of one of its bodies, or of one of each group."""
+        """Return an agent with the declarations of one of its bodies, or of one body of each group."""
         where = {body.environment for body in self._bodies if body.agent == agent.name}
         uids = [uid for uid in self._order if uid in where]
-        if not uids:  # idle: its ids are for other phases
+        if not uids:  # idle: the ids of the agent belong to other phases
             return ResolvedAgent(agent, [], [], [], [{"sensors": [], "actuators": [], "rewards": None}])
         whole, name = [f"{uid}.*" for uid in uids], f"agent {agent.name}"
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -244,7 +244,7 @@ class _Search:
     def _check_masks(
         self, agent: AgentPlan, seen: Sequence[tuple[str, dict[str, Any]]], moved: Sequence[tuple[str, dict[str, Any]]]
     ) -> None:
-        """Refuse an agent that sets what is masked without seeing the mask: it could not know what is allowed."""
+        """Report an agent that sets a masked actuator without seeing the mask: it could not know the allowed values."""
         sees, moves = ({row["id"] for _, row in picked} for picked in (seen, moved))
         for uid, row in self._sensors.values():
             of = f"{uid}.{row['space'].get('of')}"
@@ -255,7 +255,7 @@ class _Search:
     def _of_bodies(
         self, agent: AgentPlan, what: str, uids: Sequence[str], picked: Sequence[tuple[str, dict[str, Any]]]
     ) -> dict[str, list[dict[str, Any]]]:
-        """Return local declarations of one kind in each of these environments."""
+        """Return the local declarations of one kind in each of these environments."""
         at = (agent.sensors_at if what == "sensors" else agent.actuators_at or [""])[:1]
         strange = next((row["id"] for uid, row in picked if uid not in uids), None)
         if strange is not None:
@@ -264,7 +264,7 @@ class _Search:
         return {uid: [{**row, "id": row["id"][len(uid) + 1 :]} for own, row in picked if own == uid] for uid in uids}
 
     def _rewards_of_bodies(self, agent: AgentPlan, uids: Sequence[str]) -> dict[str, list[tuple[str, Any]]]:
-        """Return the local ids and shapes of rewards in each of these environments."""
+        """Return the local ids and shapes of the rewards in each of these environments."""
         found: dict[str, list[str]] = {uid: [] for uid in uids}
         for i, full in enumerate(uids if agent.rewards is None else agent.rewards):
             at = agent.rewards_at[i] if agent.rewards is not None and i < len(agent.rewards_at) else ""
@@ -273,7 +273,7 @@ class _Search:
             if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
-            elif full == uid:  # but for those of groups in which it has no body
+            elif full == uid:  # except the rewards of groups in which the agent has no body
                 mine, all_ = (
                     {body.group for body in self._bodies if body.environment == uid and name in (None, body.agent)}
                     for name in (agent.name, None)
@@ -307,7 +307,7 @@ class _Search:
 
 
 def storing(phase: PhasePlan, agents: Sequence[ResolvedAgent], models: Collection[str]) -> list[ResolvedAgent]:
-    """Return whose brains store at the end: all that learn, else those that have a model to hand on unchanged."""
+    """Return the agents whose brains store at the end: all if the phase trains, else those that have a model."""
     with_brain = [agent for agent in agents if agent.plan.brain is not None]
     return [agent for agent in with_brain if phase.mode == "train" or agent.plan.name in models]
 

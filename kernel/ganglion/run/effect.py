@@ -1,4 +1,4 @@
-"""Effects: what the governor decided, for its host to carry out in order; what it needs of the world; how it fails."""
+"""Effects: the governor's decisions, carried out in order by its host; the services it needs; how a run fails."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class Stage(Enum):
 
 
 FOLDER = "checkpoints"
-"""Where the checkpoints of a run are, below its folder."""
+"""The folder of a run's checkpoints, below the run's folder."""
 
 _FORMAT = 1
 _SEAL = "sha256"
 
 
 def phase_checkpoint_name(phase: int) -> str:
-    """Return the name of the file of the checkpoint at the begin of a phase; names sort like phases."""
+    """Return the file name of the checkpoint at the start of a phase; names sort in the order of phases."""
     return f"phase-{phase:06}.json"
 
 
 def checkpoint_text(checkpoint: Mapping[str, Any]) -> str:
-    """Return the one text that a checkpoint of plain values has as a file; its digest is a part of it."""
+    """Return the file text of a checkpoint of plain values; the text contains its own digest."""
     tree = {"format": _FORMAT, **checkpoint}
     return _text({**tree, _SEAL: _digest(tree)})
 
 
 def read_checkpoint(text: str | bytes, where: str) -> dict[str, Any]:
-    """Return the checkpoint in a text, without format and digest; StoreError names `where` if a byte is another."""
+    """Return the checkpoint in a text, without format and digest; StoreError names `where` if any byte was changed."""
     try:
         tree = json.loads(text)
         digest = tree.pop(_SEAL)
@@ -78,7 +78,7 @@ Tag = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Call a peer; the answer comes back to `answered` or `failed` with the same tag."""
+    """Call a peer; the reply goes to `answered`, or the failure to `failed`, with the same tag."""
 
     tag: Tag
     peer: str
@@ -89,14 +89,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Watch these peers; each is told by `joined`."""
+    """Watch these peers; `joined` is called for each one that joins."""
 
     peers: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer a call that waits, by the token that came with it."""
+    """Answer a waiting call, identified by the token that came with it."""
 
     token: Any
     message: Any
@@ -112,7 +112,7 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write one record to the store; `order` says that it tells of what an operator did, and when."""
+    """Write one record to the store; `order` marks the record of an operator's order."""
 
     record: list[Any]
     order: bool = False
@@ -120,7 +120,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Write declarations to the store: they are rows of (kind, environment, agent, declarations)."""
+    """Write declarations to the store, as rows of (kind, environment, agent, declarations)."""
 
     phase: int
     rows: list[tuple[str, str | None, str | None, list[dict[str, Any]]]]
@@ -128,9 +128,9 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCheckpoint:
-    """Keep what the run needs to begin again with a phase: models are rows of (phase, agent, folder).
+    """Store what a restart of the run at this phase needs: models are rows of (phase, agent, folder).
 
-    `used` are rows of (evaluation, worker, agent, environment, the greatest number that a spawned body has had).
+    `used` are rows of (evaluation, worker, agent, environment, greatest number of a spawned body so far).
     """
 
     phase: int
@@ -140,14 +140,14 @@ class PhaseCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Fetch the recorded episodes of a phase, to learn from or to play; what follows is done if they are there."""
+    """Fetch the recorded episodes of a phase, to learn from or to play; later effects run once they are available."""
 
     phase: PhasePlan
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Tell observers."""
+    """Notify observers."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End the run: drain the records, tell the supervisor."""
+    """End the run: drain the records, then notify the supervisor."""
 
     status: str
     reason: str
@@ -170,10 +170,10 @@ Effect = Ask | Await | Answer | Steer | Record | Declare | PhaseCheckpoint | Rec
 def record_of(
     error: Mapping[str, Any], phase: int, place: Sequence[int | None], moment: Sequence[int], mode: str | None = None
 ) -> list[Any]:
-    """Return the row of `signals` that tells of a tolerated error {issuer, hook, reason}.
+    """Return the row of `signals` for a tolerated error {issuer, hook, reason}.
 
-    `place` is worker, episode and step, or None for each; `moment` the round, and the steps of the evaluation within
-    it; `mode` None is that of the phase.
+    `place` is worker, episode and step, or None for each. `moment` is the round and the steps of the evaluation within
+    it. `mode` None is the mode of the phase.
     """
     data = {"hook": str(error.get("hook", ""))} | ({} if mode is None else {"mode": mode})
     issuer, reason = str(error.get("issuer", "")), str(error.get("reason", ""))
@@ -181,7 +181,7 @@ def record_of(
 
 
 def records_of_errors(replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int) -> list[Effect]:
-    """Return the records of tolerated errors of brains before or after their episodes, which concern no worker."""
+    """Return the records of errors that brains tolerated before or after their episodes; they belong to no worker."""
     errors = (error for reply in replies for error in reply.excused or ())
     return [Record(record_of(error, phase, (None, None, None), (position, 0))) for error in errors]
 
@@ -190,7 +190,7 @@ _NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a fa
 
 
 def placed(report: WorkerFailed) -> Failure:
-    """Return the failure of a worker, with the step at which it has happened."""
+    """Return the failure of a worker, with the step at which it happened."""
     kind = "evaluation worker" if report.evaluation else "worker"
     place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
     where = report.failure.where
@@ -198,10 +198,10 @@ def placed(report: WorkerFailed) -> Failure:
 
 
 def failed(failure: Failure, peer: str | None, stepped: bool, faulty: bool) -> Finish:
-    """Return how a run ends by a failure of `peer`.
+    """Return how a run ends after a failure of `peer`.
 
-    Its exit status is 2 where the document is to blame: it asks for what is not there (`faulty`), or what it says has
-    failed before any episode has `stepped`.
+    The exit status is 2 if the document is the cause: it asks for something that does not exist (`faulty`), or a part
+    that it names failed before any episode has `stepped`.
     """
     first = failure.message.splitlines()[0] if failure.message else ""
     early = failure.kind in _NOTHING_STARTED and not stepped
@@ -209,7 +209,7 @@ def failed(failure: Failure, peer: str | None, stepped: bool, faulty: bool) -> F
 
 
 class Services(Protocol):
-    """What the governor needs of the world; everything here is a function of its arguments and the run's seed."""
+    """Provide what the governor needs from outside; every result depends only on the arguments and the run's seed."""
 
     def words(self, path: Sequence[str | int]) -> bytes:
         """Return the 32 bytes of a stream."""
@@ -218,26 +218,26 @@ class Services(Protocol):
         """Return a stream as an integer of 53 bits."""
 
     def conditions(self, phase: PhasePlan) -> list[tuple[str, TerminationCondition, str]]:
-        """Return fresh conditions of a phase: name, object, and `episode` or `phase` for where they stand."""
+        """Return fresh conditions of a phase: name, object, and the scope `episode` or `phase`."""
 
     def now(self) -> str:
-        """Return the wall clock as UTC text; it stands in records only."""
+        """Return the wall clock as UTC text; the text is used in records only."""
 
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
-        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
+        """Return the folder of the model with which an agent begins a phase, None to begin afresh.
 
-        `own` maps (phase index, agent) to the folder of the model that the agent left that phase of this run with.
-        DocumentError: what `load` asks for was not found. StoreError: it is damaged.
+        `own` maps (phase index, agent) to the folder of the model with which the agent left that phase of this run.
+        DocumentError: the model that `load` names was not found. StoreError: the model is damaged.
         """
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """Raise DocumentError where recorded episodes of a strict `replay` differ from what agents see and set."""
+        """Raise DocumentError if episodes of a strict `replay` do not fit an agent's sensors and actuators."""
 
     def plays(self, phase: PhasePlan) -> bool:
-        """Say whether an environment of a phase plays recorded episodes, which are fetched before it begins."""
+        """Say whether an environment of a phase plays recorded episodes; these are fetched before the phase begins."""
 
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
-        """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
+        """Return the message that makes a brain learn from recorded episodes, None if it has none."""
 
     def second_folder(self, agent: AgentPlan) -> str:
-        """Return the folder of this run below the agent's `models`; DocumentError: models cannot be kept there."""
+        """Return the folder of this run below the agent's `models`; DocumentError: models cannot be stored there."""

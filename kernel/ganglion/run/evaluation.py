@@ -20,23 +20,23 @@ _OF_EPISODES = ("episode", "steps", "terminated", "truncated")
 _OF_TIMELINES = ("environment", "body")
 
 Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
-"""Make the effect of asking: tag, peer, call, message."""
+"""Return the effect of a call: tag, peer, call, message."""
 
 
 class Evaluations(Stateful):
     """Decide about the workers that evaluate, one evaluation after the other.
 
-    They are set up by the first evaluation and serve until the phase ends. Their episodes are numbered per worker
-    through the phase. Conditions end their episodes, and nothing else. With bodies a worker makes the episodes of all
-    its environments, and reports them together.
+    The first evaluation sets the workers up; they serve until the phase ends. Episodes are numbered per worker through
+    the phase. Only conditions end episodes. With bodies a worker runs the episodes of all its environments and reports
+    them together.
     """
 
     SET_UP = frozenset({"_run", "_phase", "_setup", "_ask", "_cast"})
 
     def __init__(self, run: str, phase: PhasePlan, setup: Setup, ask: Asker, cast: Callable[[], Cast]) -> None:
-        self.begun = False  # whether its workers have been set up
+        self.begun = False  # whether the workers have been set up
         self.active: set[int] = set()  # workers whose episodes run
-        self.standing: dict[int, tuple[int, int]] = {}  # of these because of PAUSE: worker -> episode and step
+        self.standing: dict[int, tuple[int, int]] = {}  # active workers that are paused: worker -> episode and step
         self._run, self._phase, self._setup, self._ask, self._cast = run, phase, setup, ask, cast
         self._number = 0
         self._position = 0
@@ -50,12 +50,12 @@ class Evaluations(Stateful):
 
     @property
     def moment(self) -> int:
-        """Return how many steps the running evaluation has taken: those of its longest worker."""
+        """Return the number of steps of the running evaluation: the maximum over its workers."""
         return max((sum(r.steps for r in reports) for reports in self._reports.values()), default=0)
 
     # -- an evaluation begins -----------------------------------------------------------------------------------------
     def begin(self, number: int, position: int) -> list[Effect]:
-        """Begin an evaluation; `position` is the round of training behind which its rows stand."""
+        """Begin an evaluation; its rows are ordered after `position`, a round of training."""
         self._number, self._position, self._cut = number, position, False
         workers = range(self._phase.workers)
         self.standing = {}
@@ -77,7 +77,7 @@ class Evaluations(Stateful):
         return effects
 
     def ready(self, worker: int, reply: messages.ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
-        """Take what the environments of a worker declare; returns what is wrong with it, or what follows."""
+        """Accept the declarations of a worker's environments; return an error text, or the effects."""
         wrong = strange(first, reply.declarations, f"evaluation worker {worker}")
         if wrong:
             return wrong
@@ -93,7 +93,7 @@ class Evaluations(Stateful):
 
     # -- it runs ------------------------------------------------------------------------------------------------------
     def episode(self, token: Any, report: messages.EpisodeEnded) -> list[Effect]:
-        """Take the end of an episode and give the verdict; the last one of all asks the brains for their metrics."""
+        """Record an episode's end and answer with the verdict; after the last one ask the brains for their metrics."""
         worker = report.worker
         self._reports[worker].append(report)
         self._following[worker] += 1
@@ -114,18 +114,18 @@ class Evaluations(Stateful):
             self.standing[report.worker] = (report.episode, report.steps)
 
     def steer(self, wish: messages.FlowSignal) -> list[Effect]:
-        """Pass a signal on to all workers that run."""
+        """Forward a signal to all active workers."""
         self.standing.clear()
         peers = [self._controller(worker) for worker in sorted(self.active)]
         return [Steer(peer, wish) for peer in peers]
 
     def cut(self, now: bool, issuer: str) -> list[Effect]:
-        """End the evaluation without a result: after the running episodes, or at the next boundaries."""
+        """Cancel the evaluation without a result: after the running episodes, or at the next boundaries."""
         self._cut = True
         return self.steer(messages.FlowSignal(Signal.SHUTDOWN.name, issuer)) if now else []
 
     def gone(self, worker: int) -> None:
-        """Forget a worker that cannot go on."""
+        """Remove a worker that cannot continue."""
         self.active.discard(worker)
         self.standing.pop(worker, None)
 
@@ -140,7 +140,7 @@ class Evaluations(Stateful):
         return [self._ask(("evaluation", "brain", n), peers[n], "brain.evaluate", asked[n]) for n in learning]
 
     def thought(self, agent: str, reply: messages.BrainEvaluated) -> list[Effect]:
-        """Take a brain's own metrics; they overlay ours. Returns the rows of what was excused."""
+        """Merge a brain's own metrics over the built-in ones; return the rows of its tolerated errors."""
         self._thinking.discard(agent)
         self._metrics[agent] |= {name: float(value) for name, value in reply.metrics.items()}
         parts = [part for part in (reply.checkpoint_id, reply.checkpoint_hash) if part is not None]
@@ -155,11 +155,11 @@ class Evaluations(Stateful):
 
     @property
     def over(self) -> bool:
-        """Say whether all that was asked has come, or the evaluation was cut and its workers have ended."""
+        """Say whether all replies have arrived, or the evaluation was cancelled and its workers have ended."""
         return not self.runs and not (self._thinking and not self._cut)
 
     def result(self, episodes: int, now: str) -> tuple[EvaluationView | None, list[Effect]]:
-        """Return what conditions are shown, None if it was cut, and the rows; `episodes` are those of training."""
+        """Return the view for conditions, None if cancelled, and the rows; `episodes` counts those of training."""
         if self._cut:
             return None, []
         phase, number = self._phase.index, self._number
@@ -176,13 +176,13 @@ class Evaluations(Stateful):
 
     # -- small questions ----------------------------------------------------------------------------------------------
     def _summaries(self, agent: str) -> list[dict[str, Any]]:
-        """Return the episodes of this evaluation as one agent saw them, by worker and episode."""
+        """Return the episodes of this evaluation as seen by one agent, by worker and episode."""
         found = []
         for worker in sorted(self._reports):
             for report in self._counted(worker):
                 for one in episodes_of(report):
                     if report.closed is not None and agent not in one["agents"]:
-                        continue  # it has no body there
+                        continue  # the agent has no body there
                     seen = one["agents"].get(agent, {})
                     means = {"objective_mean": seen.get("mean"), "objective_sum": seen.get("sum")}
                     places = {name: one[name] for name in _OF_TIMELINES if one.get(name)}
@@ -190,11 +190,11 @@ class Evaluations(Stateful):
         return found
 
     def _counted(self, worker: int) -> list[messages.EpisodeEnded]:
-        """Return the episodes of a worker that count: those that were lost do not."""
+        """Return the episodes of a worker that count; lost episodes do not."""
         return [report for report in self._reports[worker] if not report.lost]
 
     def _means(self, agent: str) -> dict[str, float]:
-        """Return an agent's own three metrics; one for which there is no value is left out."""
+        """Return the three built-in metrics of an agent; a metric without a value is left out."""
         rows = self._summaries(agent)
         columns = {"objective": "objective_mean", "return": "objective_sum", "steps": "steps"}
         values = {name: [float(r[column]) for r in rows if r[column] is not None] for name, column in columns.items()}

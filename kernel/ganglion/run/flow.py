@@ -1,4 +1,4 @@
-"""Flow: a running phase: boundaries, ends of episodes, verdicts, signals, and what its conditions see."""
+"""Flow: a running phase: boundaries, ends of episodes, verdicts, signals, and the views of its conditions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LONGEST_S = 60.0
 
 
 class Stateful:
-    """Say by `state` what an object is beside what it was set up with, and become that by `restore`.
+    """Save and restore the state of an object; what its constructor sets up is not part of the state.
 
-    The state holds plain values and dataclasses; parts that are stateful themselves are restored in their place.
+    The state holds plain values and dataclasses. Attributes that are `Stateful` themselves are restored in place.
     """
 
     SET_UP: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that are no part of the state: a successor has them by its own set-up."""
+    """Attributes that are not part of the state: the successor's constructor sets them."""
 
     def state(self) -> dict[str, Any]:
-        """Return the state; it is not to be changed, since it shows the object's own lists and maps."""
+        """Return the state. The caller must not change it: it shares the object's lists and maps."""
         found: dict[str, Any] = {}
         for name, value in vars(self).items():
             if name not in self.SET_UP:
@@ -40,7 +40,7 @@ class Stateful:
         return found
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what `state` says."""
+        """Set the attributes to the values of `state`."""
         for name, value in state.items():
             mine = getattr(self, name, None)
             if isinstance(mine, Stateful):
@@ -59,13 +59,13 @@ class _Wait:
 
 
 class Waits(Stateful):
-    """Keep what is waited for, and say when it is time to tell, or too late."""
+    """Record what the run waits for; say when a wait is due for a report, or past its deadline."""
 
     def __init__(self) -> None:
         self._waits: dict[Hashable, _Wait] = {}
 
     def begin(self, key: Hashable, peer: str, text: str, now_s: float, span_s: float | None) -> None:
-        """Begin to wait; `text` says for which process and what, `span_s` None has its deadline elsewhere or none."""
+        """Begin a wait; `text` names process and event; `span_s` None: the deadline is elsewhere, or there is none."""
         self._waits[key] = _Wait(peer, text, now_s, span_s, now_s + WAIT_REPORT_S)
 
     def came(self, key: Hashable) -> None:
@@ -77,7 +77,7 @@ class Waits(Stateful):
         self._waits.clear()
 
     def due(self, now_s: float) -> list[str]:
-        """Return the sentences that are to be told now; each comes again after twice the time."""
+        """Return the texts that are due for a report; each one is due again after twice the time."""
         texts = []
         for wait in self._waits.values():
             if now_s >= wait.next_s:
@@ -88,7 +88,7 @@ class Waits(Stateful):
         return texts
 
     def late(self, now_s: float) -> tuple[str, str] | None:
-        """Return the peer and the sentence of a wait whose deadline has passed, or None."""
+        """Return the peer and the text of a wait whose deadline has passed, or None."""
         for wait in self._waits.values():
             if wait.span_s is not None and now_s - wait.since_s >= wait.span_s:
                 return wait.peer, f"waited {now_s - wait.since_s:.1f} s for {wait.text}"
@@ -96,7 +96,7 @@ class Waits(Stateful):
 
 
 def join_text(process: Process) -> str:
-    """Return for what is waited until a process is there."""
+    """Return the text of a wait for a process to join."""
     if process.attached:
         return f"{process.label} to attach: start it with GANGLION_NAME={process.uid} or ganglion attach"
     return f"{process.label} to join"
@@ -109,24 +109,24 @@ Stand = Mapping[int, "tuple[int | None, int] | None"]
 @dataclass(frozen=True, slots=True)
 class _Promise:
     token: Any
-    worker: int | None  # None: all of them
+    worker: int | None  # None: all workers
     until_s: float
 
 
 class Promises(Stateful):
-    """Keep the signals that are answered when the workers are paused."""
+    """Hold the signals that are answered when the workers are paused."""
 
     def __init__(self) -> None:
         self._open: list[_Promise] = []
 
     def give(self, token: Any, worker: int | None, now_s: float) -> None:
-        """Promise an answer when this worker is paused, or all are."""
+        """Register a signal that is answered when this worker is paused, or with None when all are."""
         self._open.append(_Promise(token, worker, now_s + PAUSE_ANSWER_S))
 
     def keep(self, workers: Stand, kind: str, now_s: float) -> list[Effect]:
-        """Answer signals whose workers are paused, and those that waited long enough; `kind` names the workers.
+        """Answer signals whose workers are paused, or whose wait has expired; `kind` names the workers.
 
-        Without workers none is left that could pause.
+        Without workers the answer says that no worker can pause.
         """
         done: list[Effect] = []
         for promise in list(self._open):
@@ -148,8 +148,8 @@ def _line(kind: str, worker: int, at: tuple[int | None, int] | None) -> str:
 def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, workers: Sequence[int]) -> str:
     """Return why an order cannot be carried out, empty if it can.
 
-    `wanted` is the name or index of the phase that it is meant for, None for whichever. `phase` is the one that is
-    running, None if there is none, with those of its `workers` that still run.
+    `wanted` is the name or index of the phase that the order names, None for any. `phase` is the running phase, None if
+    there is none. `workers` are those of its workers that still run.
     """
     if wish.signal not in Signal.__members__:
         return f"unknown signal {wish.signal!r}; there are {', '.join(Signal.__members__)}"
@@ -169,11 +169,11 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
 
 
 SET = "SET"
-"""What stands in place of a signal where an operator tells participants something."""
+"""The name in records, in place of a signal, of an operator's message to participants."""
 
 
 def _untold(phase: PhasePlan, entry: Any) -> str:
-    """Return why no participant can be told this of a topic, empty if one can."""
+    """Return why no participant can receive this entry of a topic, empty if one can."""
     if type(entry) is not list or len(entry) != 4 or [*map(type, entry[:3])] != [str, str, str]:
         return f"topics: expected a list [uid, topic, key, value], found {entry!r:.80}"
     uid, topic, key, value = entry
@@ -191,34 +191,34 @@ def _untold(phase: PhasePlan, entry: Any) -> str:
 
 
 def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, inner: int = 0) -> Record:
-    """Return the row of an order: `position` is the round, `inner` the moment of the evaluation that it came in."""
+    """Return the row of an order; `position` is its round, `inner` its step within an evaluation."""
     name = SET if wish.data is not None and "topics" in wish.data else wish.signal
     row = ["signal", phase, wish.worker, None, None, name, wish.issuer, reason]
     return Record([*row, wish.data, position, inner], order=True)
 
 
 Issued: TypeAlias = tuple[int | None, Signal, str, str]
-"""Worker, signal, issuer and reason of what a condition says."""
+"""Worker, signal, issuer and reason of a condition's result."""
 
 
 @dataclass(slots=True)
 class Judgement:
-    """What the conditions say: one signal for the phase, one for each worker, and the signals to record.
+    """Hold the results of the conditions: one signal for the phase, one for each worker, and the signals to record.
 
-    A boundary may be judged twice: for its episodes, and after an evaluation; of two equal signals that of the
-    condition that stands first in the document counts. What a condition says a second time is not issued again.
+    A boundary may be judged twice: for its episodes, and after an evaluation. Of two equal signals the one of the
+    condition that is first in the document counts. A repeated result of a condition is not issued again.
     """
 
     phase: Signal = Signal.CONTINUE
     reason: str = ""
     issuer: str = ""
-    place: int = -1  # the number of the condition that gave it, -1 for all others
+    place: int = -1  # the number of the condition that gave the signal, -1 for all other issuers
     workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
     issued: list[Issued] = field(default_factory=list)
     said: list[tuple[int | None, Signal, str, int]] = field(default_factory=list)  # worker, signal, issuer, place
 
     def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
-        """Take one wish; the greatest wins, the first with it gives the reason."""
+        """Add one result; the greatest signal wins, and the first result with that signal gives the reason."""
         if signal is Signal.CONTINUE or (worker, signal, issuer, place) in self.said:
             return
         self.said.append((worker, signal, issuer, place))
@@ -231,7 +231,7 @@ class Judgement:
 
 
 class Tally(Stateful):
-    """Count a phase's episodes; everything is per worker."""
+    """Count a phase's episodes, each per worker."""
 
     SET_UP = frozenset({"_plan", "_conditions"})
 
@@ -240,10 +240,10 @@ class Tally(Stateful):
         self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
         self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
         self.evaluations: list[EvaluationView] = []
-        self._whole = 0  # episodes that ended and were not cut by the end of the phase
+        self._whole = 0  # episodes that ended and were not truncated by the end of the phase
 
     def count(self, worker: int, ended: Sequence[Mapping[str, Any]]) -> None:
-        """Take in finished episodes of a worker, as `episodes_of` has them."""
+        """Add finished episodes of a worker, in the form of `episodes_of`."""
         for one in ended:
             means = {name: a["mean"] for name, a in one["agents"].items() if a.get("mean") is not None}
             whose, cut = (one["environment"], one["body"] or ""), _is_cut(one)
@@ -255,37 +255,37 @@ class Tally(Stateful):
         return sum(len(finished) for finished in self._finished)
 
     def finished(self) -> int:
-        """Return how many episodes have ended and were not cut by the end of the phase."""
+        """Return how many episodes have ended and were not truncated by the end of the phase."""
         return self._whole
 
     def judge(self, reports: Mapping[int, EpisodeEnded], active: Collection[int], judgement: Judgement) -> None:
-        """Ask the conditions about a boundary where these workers' episodes ended, or an evaluation came in.
+        """Evaluate the conditions at a boundary where these workers' episodes ended, or after an evaluation.
 
-        `active` are the workers that take part. What conditions say is added to `judgement`: `issued` is what is new.
+        `active` are the workers that take part. The results are added to `judgement`; its `issued` holds the new ones.
         """
         for worker, report in sorted(reports.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
                 if signal.effect.stops and not cause.get("known"):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
-        judgement.issued.clear()  # they are recorded with their episodes
+        judgement.issued.clear()  # these are recorded with their episodes
         if self._plan.bodies is None:
             fired = {worker: _fired(report) for worker, report in reports.items()}
             self._ask({worker: report.ended for worker, report in reports.items()}, active, judgement, fired)
             return
         closed = {worker: report.closed or () for worker, report in reports.items()}
-        # Of all others is known already; without any it is about an evaluation.
+        # All other ends are judged already. Without reports the cause is an evaluation.
         if not reports or not all(map(_is_cut, chain(*closed.values()))):
             self.judge_timelines(closed, active, judgement)
 
     def judge_timelines(
         self, ended: Mapping[int, Sequence[Mapping[str, Any]]], active: Collection[int], judgement: Judgement
     ) -> None:
-        """Ask the conditions about a boundary where episodes of environments or bodies ended, by worker."""
+        """Evaluate the conditions at a boundary where episodes of environments or bodies ended, by worker."""
         self._ask({worker: self._own(found) for worker, found in ended.items()}, active, judgement, {})
 
     def _own(self, ended: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the environments whose episodes ended by themselves, or those of their bodies, in document order."""
+        """Return in document order the environments of which episodes, or those of bodies, ended by themselves."""
         found = {one["environment"] for one in ended if one["reason"] in ("terminated", "truncated: environment")}
         return [environment.uid for environment in self._plan.environments if environment.uid in found]
 
@@ -296,7 +296,7 @@ class Tally(Stateful):
         judgement: Judgement,
         fired: Mapping[int, Mapping[str, str]],
     ) -> None:
-        """Add what the conditions say to a judgement, where these environments of workers have ended by themselves."""
+        """Evaluate the conditions and add the results; `ended` are environments of workers that ended by themselves."""
         workers = [
             WorkerView(worker, tuple(finished), worker in active, fired.get(worker, {}), tuple(ended.get(worker, ())))
             for worker, finished in enumerate(self._finished)
@@ -313,7 +313,7 @@ class Tally(Stateful):
 
 
 def episodes_of(report: EpisodeEnded) -> list[dict[str, Any]]:
-    """Return the episodes that ended with a worker's part: its own, or those of environments or bodies."""
+    """Return the episodes that a worker's report ends: its own, or those of environments or bodies."""
     if report.closed is not None:
         return report.closed
     names = ("episode", "steps", "terminated", "truncated", "reason", "agents")
@@ -321,7 +321,7 @@ def episodes_of(report: EpisodeEnded) -> list[dict[str, Any]]:
 
 
 def _is_cut(ended: Mapping[str, Any]) -> bool:
-    """Say whether an episode of an environment, or of a body, was cut by the end of the phase."""
+    """Say whether an episode of an environment, or of a body, was truncated by the end of the phase."""
     return bool(ended["reason"] == f"truncated: {_PHASE_END}")
 
 
@@ -336,13 +336,13 @@ _PHASE_END = "phase end"
 class Flow(Stateful):
     """Decide about the workers of one phase.
 
-    Without a common boundary a worker is judged when its episode ends. With one, all active workers wait after each
-    round; those whose episodes end there end them one by one in worker order, then all verdicts are given, then the
-    next round begins: what arrives first changes nothing. A worker whose episode was lost has ended it before the
-    others stand; it counts as standing.
+    Without a common boundary a worker is judged when its episode ends. With a common boundary all active workers wait
+    after each round. The workers whose episodes end there end them one by one in worker order; then all verdicts are
+    given; then the next round begins. The order of arrival changes nothing. A worker whose episode was lost counts as
+    being at the boundary.
 
-    Where an evaluation is due (`evaluating`), the verdicts of the boundary are held until it has come in
-    (`evaluated`); all others wait.
+    If an evaluation is due (`evaluating`), the verdicts of the boundary are held until its result arrives
+    (`evaluated`); all other workers wait.
     """
 
     SET_UP = frozenset({"run", "phase", "common", "settle", "_seeds", "_agents"})
@@ -361,24 +361,24 @@ class Flow(Stateful):
         self.reason = ""
         self.shut_down = False
         self.evaluating = False  # whether an evaluation is due or runs
-        self.standing: dict[int, tuple[int, int]] = {}  # because of PAUSE: worker -> episode and step
-        self._judged = Judgement()  # of the boundary whose verdicts wait: for an evaluation, or for ends of bodies
-        self._halted: set[int] = set()  # workers that wait while it runs
-        self._due = 0  # evaluations that were due so far, those included that fell together
-        self._left: int | None = None  # boundaries to go before the next PAUSE
+        self.standing: dict[int, tuple[int, int]] = {}  # paused by PAUSE: worker -> episode and step
+        self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation, or for ends of bodies
+        self._halted: set[int] = set()  # workers that wait while the evaluation runs
+        self._due = 0  # evaluations due so far, including those that coincided
+        self._left: int | None = None  # boundaries left before the next PAUSE
         self._seeds = seeds
         self._agents: list[str] = []
         self._stopping = False
         self._draining = False
         self._paused = False
-        self._resumed = False  # a PAUSE that workers ask for at this boundary is over
+        self._resumed = False  # an operator has lifted the PAUSE that workers ask for at this boundary
         self._wished: list[FlowSignal] = []
         self._stood: dict[int, tuple[Any, Boundary]] = {}
-        self._told = False  # whether the first of the queue is ending its episode
-        self._open = False  # whether a round of a phase with bodies is judged, and nothing has come of it yet
+        self._told = False  # whether the first worker of the queue is ending its episode
+        self._open = False  # whether a round of a phase with bodies is judged but not yet carried out
         self._queue: list[tuple[int, Go]] = []
-        self._mild: dict[int, Go] = {}  # workers of a phase with bodies that go on, with new episodes
-        self._errands: list[tuple[int, Go]] = []  # such workers that make all anew, one after the other
+        self._mild: dict[int, Go] = {}  # workers of a phase with bodies that continue with new episodes
+        self._errands: list[tuple[int, Go]] = []  # such workers that rebuild their environments, one after the other
         self._errand_given = False
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
@@ -386,22 +386,22 @@ class Flow(Stateful):
         self._held: list[tuple[int | None, str, str]] = []  # worker, issuer, reason
 
     def begin(self, agents: Sequence[str]) -> None:
-        """Let all workers take part."""
+        """Make all workers active."""
         self.active = set(range(self.phase.workers))
         self._agents = list(agents)
 
     def first_verdict(self, worker: int) -> Verdict:
-        """Return what a worker begins with."""
+        """Return the first verdict of a worker."""
         participants = {name: sorted(self.active) for name in self._agents} if self.common else None
         return self._go_on(worker, 0, participants)
 
     # -- events -------------------------------------------------------------------------------------------------------
     def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
-        """Take the end of an episode."""
+        """Record the end of an episode."""
         effects = self.sealed(report)
         self._last_round[report.worker] = report.round
         self._ended[report.worker] = (token, report)
-        if self.evaluating:  # its turn comes when the evaluation is over
+        if self.evaluating:  # handled when the evaluation is over
             return effects
         if not self.common:
             return effects + self._judge()
@@ -410,7 +410,7 @@ class Flow(Stateful):
         return effects + self._next_in_queue()
 
     def boundary(self, token: Any, report: Boundary) -> list[Effect]:
-        """Take that a worker is at the common boundary, or the ends of episodes where there is none."""
+        """Record a worker's arrival at the common boundary, or the ends of episodes if there is no common one."""
         if not self.common:
             return [Answer(token, Go()), *self._take_ends(report)]
         self._stood[report.worker] = (token, report)
@@ -422,7 +422,7 @@ class Flow(Stateful):
             return []
         if tells := self._tells() or self._next_errand():
             return tells
-        again, self._errand_given = self._errand_given, False  # of those that have come back from errands
+        again, self._errand_given = self._errand_given, False  # of workers that have returned from a rebuild
         if self._left is not None and not again:
             self._left -= 1
             if self._left <= 0:
@@ -430,13 +430,13 @@ class Flow(Stateful):
         return self._round()
 
     def _tells(self) -> list[Effect]:
-        """Have workers tell brains of bodies that ended, together, before they wait."""
+        """Let workers report ended bodies to brains, all together, before they wait."""
         telling = {worker: report.telling for worker, (_, report) in sorted(self._stood.items()) if report.telling}
         participants = self._participants(telling)
         return [Answer(self._stood.pop(worker)[0], Go(participants=participants)) for worker in telling]
 
     def _next_errand(self) -> list[Effect]:
-        """Let the next worker make all anew; it is at the boundary again when it has."""
+        """Let the next worker rebuild its environments; it returns to the boundary afterwards."""
         while self._errands:
             worker, go = self._errands.pop(0)
             if worker in self._stood:
@@ -445,17 +445,17 @@ class Flow(Stateful):
         return []
 
     def stands(self, report: Stands) -> None:
-        """Record that a worker is paused, where there is no common boundary."""
+        """Record that a worker is paused, in a phase without a common boundary."""
         if report.worker in self.active:
             self.standing[report.worker] = (report.episode, report.steps)
 
     @property
     def paused(self) -> bool:
-        """Say whether workers are paused, or are about to be."""
+        """Say whether workers are paused, or about to be."""
         return self._paused or bool(self.standing)
 
     def steer(self, wish: FlowSignal) -> list[Effect]:
-        """Take an operator's signal."""
+        """Carry out an operator's signal."""
         signal = Signal[wish.signal]
         if signal.effect.scope != "worker":
             self._stop_phase(signal, f"operator: {wish.reason}" if wish.reason else "operator")
@@ -463,7 +463,7 @@ class Flow(Stateful):
         self._resumed = not self._paused
         self._left = wish.steps if signal is Signal.CONTINUE else None
         if self.evaluating and signal is Signal.CONTINUE and not self.common:
-            return []  # they go on when the evaluation is over, which begins when all of them are at the boundary
+            return []  # the workers continue after the evaluation, which begins when all are at the boundary
         if not self._paused:
             gone = self.standing if wish.worker is None or self.common else {wish.worker}
             self.standing = {worker: at for worker, at in self.standing.items() if worker not in gone}
@@ -477,7 +477,7 @@ class Flow(Stateful):
         return self._round() if standing else []
 
     def tell(self, wish: FlowSignal) -> list[Effect]:
-        """Have workers told what an operator says of topics, at their next boundaries; who stands goes on standing."""
+        """Send an operator's topic entries to the workers, for their next boundaries; paused workers stay paused."""
         workers = self.active if wish.worker is None else {wish.worker}
         return [self._steer(worker, wish) for worker in sorted(workers)]
 
@@ -485,7 +485,7 @@ class Flow(Stateful):
         """End the phase for good: after the running episodes, or at the next boundary."""
         self._draining = True
         self.reason = self.reason or "interrupted"
-        now = now or self.phase.bodies is not None  # timelines do not end together: a tick is what is waited for
+        now = now or self.phase.bodies is not None  # timelines do not end together, so the wait is for a tick
         if not now:
             return self.steer(FlowSignal(Signal.CONTINUE.name, "interrupted")) if self._paused else []
         wish = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
@@ -505,14 +505,14 @@ class Flow(Stateful):
         return [*effects, *(self._steer(worker, wish) for worker in sorted(self.active))]
 
     def gone(self, worker: int) -> None:
-        """Forget a worker that cannot go on."""
+        """Remove a worker that cannot continue."""
         self.active.discard(worker)
         self._stood.pop(worker, None)
         self._ended.pop(worker, None)
         self.standing.pop(worker, None)
 
     def sealed(self, report: EpisodeEnded) -> list[Effect]:
-        """Return records and events of an episode that has ended."""
+        """Return records and events of an ended episode."""
         if self._stopping_failed():
             self.active.discard(report.worker)
         return episode_ended(self.phase, report, (report.round, 0))
@@ -541,7 +541,7 @@ class Flow(Stateful):
         return [*self._judge_timelines(judged), *self._hold_or_conclude(judged)]
 
     def _end_round(self, judged: Judgement) -> list[Effect]:
-        """Let workers end or go on, by what was signalled and what conditions said."""
+        """Let workers end or continue, by the operator's signals and the results of the conditions."""
         stop = self._greatest_stop() or self._stop_of(judged)
         mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
@@ -554,7 +554,7 @@ class Flow(Stateful):
             if go is None and signal.effect.ends_episode:
                 go = Go(signal.name, _PHASE_END if signal.effect.stops else issuer, reason)
             if go is not None and self.phase.bodies is not None and not Signal[go.signal].effect.stops:
-                self._mild[worker], go = go, None  # the worker goes on, with new episodes
+                self._mild[worker], go = go, None  # the worker continues with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
         if not self._queue and any(Signal[go.signal].effect.rebuilds for go in self._mild.values()):
@@ -563,13 +563,13 @@ class Flow(Stateful):
         return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _take_ends(self, report: Boundary) -> list[Effect]:
-        """Take episodes that ended in a worker that waits for no other; what conditions say reaches it later."""
+        """Judge ended episodes of a worker without a common boundary; results of conditions reach the worker later."""
         ended = {report.worker: report.ended or ()}
         self.tally.count(report.worker, ended[report.worker])
         self._last_round[report.worker] = report.round
         if self._stopping:
             return []
-        judged = self._judged  # what stops a worker is said once in the phase
+        judged = self._judged  # a signal that stops a worker is issued once per phase
         judged.issued.clear()
         self.tally.judge_timelines(ended, self.active, judged)
         issued = [one for one in judged.issued if one[0] is None or one[0] in self.active]
@@ -584,7 +584,7 @@ class Flow(Stateful):
         return effects if self.evaluating else effects + self._hold_or_conclude(judged)
 
     def _judge_timelines(self, judgement: Judgement) -> list[Effect]:
-        """Count the episodes that ended in this round within the parts of workers, and ask the conditions."""
+        """Count the episodes that ended in this round within the workers' parts, and evaluate the conditions."""
         reports = {w: report for w, (_, report) in sorted(self._stood.items()) if report.ended}
         ended = {w: report.ended or () for w, report in reports.items()}
         for worker, found in ended.items():
@@ -595,14 +595,14 @@ class Flow(Stateful):
         return self._records(judgement.issued, max(report.round for report in reports.values()))
 
     def _stop_of(self, judged: Judgement) -> Go | None:
-        """Return what ends the whole phase by what conditions said of a round, None if nothing does."""
+        """Return the order that ends the whole phase by the conditions' results of a round, None if there is none."""
         if judged.phase.effect.scope == "worker":
             return None
         self._stop_phase(judged.phase, _phase_reason(judged.issuer, judged.reason))
         return Go(judged.phase.name, _PHASE_END)
 
     def _greatest_stop(self) -> Go | None:
-        """Return what ends the whole phase at this boundary, None if nothing does."""
+        """Return the order that ends the whole phase at this boundary, None if there is none."""
         for wish in self._wished:
             if Signal[wish.signal].effect.scope != "worker":
                 return Go(wish.signal, wish.issuer, wish.reason)
@@ -616,7 +616,7 @@ class Flow(Stateful):
         return None if found is None else Go(found.name, _PHASE_END)
 
     def _next_in_queue(self) -> list[Effect]:
-        """Let the next worker end its episode; when all have, give the verdicts."""
+        """Let the next worker end its episode; after the last one give the verdicts."""
         self._told = bool(self._queue)
         if self._queue:
             worker, go = self._queue.pop(0)
@@ -625,7 +625,7 @@ class Flow(Stateful):
         return self._judge()
 
     def _release(self) -> list[Effect]:
-        """Let all standing workers go on."""
+        """Let all waiting workers continue."""
         participants = self._participants({w: report.next for w, (_, report) in self._stood.items()})
         self.round += 1
         return self._go_all(participants)
@@ -643,7 +643,7 @@ class Flow(Stateful):
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
     def _judge(self) -> list[Effect]:
-        """Count what ended at this boundary, ask the conditions, give the verdicts or hold them for an evaluation."""
+        """Count the ended episodes, evaluate the conditions, give the verdicts or hold them for an evaluation."""
         fresh = self._count()
         effects: list[Effect] = []
         judgement = Judgement() if self.phase.bodies is None else self._judged
@@ -653,7 +653,7 @@ class Flow(Stateful):
         return effects + self._hold_or_conclude(judgement)
 
     def _count(self) -> dict[int, EpisodeEnded]:
-        """Take the episodes into the tally that have ended since the last time; return them by worker.
+        """Add the episodes that ended since the last call to the tally; return them by worker.
 
         Lost episodes are not counted.
         """
@@ -692,9 +692,9 @@ class Flow(Stateful):
         return self.evaluating and (self.common or others <= self.standing.keys())
 
     def evaluated(self, view: EvaluationView | None, moment: int) -> list[Effect]:
-        """Take an evaluation, None if it was cut; then the verdicts are given.
+        """Record the result of an evaluation, None if it was cancelled; then give the verdicts.
 
-        `moment` is how many steps it took: what is recorded now stands behind what happened in it.
+        `moment` is the number of its steps: new records are ordered after the records of the evaluation.
         """
         self.evaluating = False
         effects: list[Effect] = [] if view is None else [self._record_pause(Signal.CONTINUE, moment)]
@@ -718,7 +718,7 @@ class Flow(Stateful):
         return f"evaluation {len(self.tally.evaluations)}"
 
     def _conclude(self, judgement: Judgement) -> list[Effect]:
-        """Carry out what was said about a boundary."""
+        """Carry out the results of a boundary."""
         if self._open:
             self._open = False
             return self._end_round(judgement)
@@ -735,7 +735,7 @@ class Flow(Stateful):
         return effects + self._verdicts(judgement)
 
     def _end_others(self, signal: Signal) -> list[Effect]:
-        """Make the workers that are in mid-episode end it, because the phase ends."""
+        """End the episodes of the workers that are in mid-episode, because the phase ends."""
         if self.common:
             self._queue = [(worker, Go(signal.name, _PHASE_END)) for worker in sorted(self._stood)]
             return []
@@ -751,7 +751,7 @@ class Flow(Stateful):
             if signal.effect.stops:
                 self.active.discard(worker)
                 effects.append(Answer(token, Verdict(signal.name, reason)))
-                if not self.active:  # the phase ends with the last worker: its reason is that worker's
+                if not self.active:  # the last worker ends the phase and gives its reason
                     self.reason = self.reason or reason
             else:
                 going[worker] = (token, report, signal)
@@ -767,9 +767,9 @@ class Flow(Stateful):
         return effects + self._record_held()
 
     def _record_held(self) -> list[Effect]:
-        """Record the ends of workers that went their own ways as if they had waited for each other.
+        """Record the ends of independent workers as if they had waited for each other.
 
-        Who was faster must not show: workers that ended in the last round of all ended with the phase.
+        The faster worker must not show: workers that ended in the last round ended with the phase.
         """
         if self.active or not self._held:
             return []
@@ -785,7 +785,7 @@ class Flow(Stateful):
         return [self._record_signal(worker, signal, issuer, reason, at) for worker, signal, at in rows]
 
     def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> tuple[Signal, str]:
-        """Return what comes after an episode, and why the worker stops if it does."""
+        """Return the signal after an episode, and the reason if the worker stops."""
         if self._stopping or self._draining:
             return (Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE), self.reason
         said = [c for c in report.causes if c["issuer"] != _PHASE_END]
@@ -820,7 +820,7 @@ class Flow(Stateful):
 
     @property
     def position(self) -> int:
-        """Return the round that rows of now belong to: the last in which an episode ended, or the common one."""
+        """Return the round of new rows: the last one in which an episode ended, or the common one."""
         return max([*self._last_round.values(), self.round if self.common else 0])
 
     def _records(self, issued: Iterable[Issued], position: int, inner: int = 0) -> list[Effect]:
@@ -842,9 +842,9 @@ class Flow(Stateful):
 def episode_ended(
     phase: PhasePlan, report: EpisodeEnded, moment: tuple[int, int], mode: str | None = None
 ) -> list[Effect]:
-    """Return the signals that ended an episode as records, and its event; `mode` if it is not the phase's own.
+    """Return the records of the signals that ended an episode, and its event; `mode` if it differs from the phase's.
 
-    `moment` is where the records stand: the round, and the steps of an evaluation within it.
+    `moment` is the position of the records: the round, and the steps of an evaluation within it.
     """
     data = None if mode is None else {"mode": mode}
     records: list[Effect] = []
@@ -853,7 +853,7 @@ def episode_ended(
             steps = cause.get("steps", report.steps)
             row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"]]
             records.append(Record(["signal", phase.index, *row, str(cause["reason"]), data, *moment]))
-    if report.closed is not None:  # its controller tells of episodes
+    if report.closed is not None:  # the controller reports these episodes itself
         return records
     fields = {
         "phase": phase.index,
@@ -872,7 +872,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     if phase.free:
         return False
     if phase.bodies is not None and listens(phase, conditions):
-        return True  # conditions that count episodes need them
+        return True  # conditions that count episodes need a common boundary
     if phase.workers == 1 or phase.sync == "async":
         return False
     if phase.evaluates:
@@ -888,7 +888,7 @@ def _asks_for_pause(report: Boundary) -> bool:
 
 
 def _phase_reason(issuer: str, reason: str) -> str:
-    """Return a phase's reason in the words of the results."""
+    """Return a phase's reason in the terms of the results."""
     kind, _, name = issuer.partition(":")
     if kind == "condition":
         return reason or name

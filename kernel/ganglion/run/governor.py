@@ -41,8 +41,8 @@ _IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # a controller may 
 class Governor(Stateful):
     """Carry out a plan.
 
-    The host passes in what happens, one method per kind of event, and carries out the effects in order. Times are
-    monotonic seconds. `waits` knows what the run waits for.
+    The host calls one method per kind of event and carries out the effects in order. Times are monotonic seconds.
+    `waits` holds what the run waits for.
     """
 
     SET_UP = frozenset(
@@ -62,28 +62,28 @@ class Governor(Stateful):
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
-        self._paused: dict[str, Any] = {}  # as was told
+        self._paused: dict[str, Any] = {}  # the last reported pause
         self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
-        self._asked_s = 0.0  # when an evaluation was reported last
+        self._asked_s = 0.0  # time of the evaluation's last report
         self._agents: list[ResolvedAgent] = []
-        self._ready: dict[str, Any] = {}  # what worker 0's environments declare
-        self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last has come
+        self._ready: dict[str, Any] = {}  # declarations of worker 0's environments
+        self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last reply has arrived
         self._places: dict[str, Process] = {}  # of this phase, by name
         self._used: dict[tuple[bool, int, str, str], int] = {}  # see `PhaseCheckpoint`
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
-        self._returning: set[str] = set()  # lost peers; the supervisor limits how long their successors may take
+        self._returning: set[str] = set()  # lost peers; the supervisor limits the time of their restart
         self._open: set[tuple[Any, ...]] = set()
         self._stepped = False
-        self._faulty = False  # whether the document asks for what is not there
+        self._faulty = False  # whether the document asks for something that does not exist
         self._failure: tuple[messages.Failure, str | None] | None = None
         self._interrupted = ""
-        self._cut_now = False  # whether the open episodes were to end at once
+        self._cut_now = False  # whether an end at once of the open episodes was requested
         self._cut_by_s: float | None = None
         self._interrupt_by_s: float | None = None
 
     # -- events -------------------------------------------------------------------------------------------------------
     def begin(self, now_s: float, checkpoint: PhaseCheckpoint | None = None, started: str = "") -> list[Effect]:
-        """Begin the run, or begin it again where it was cut; `started` is when it began first, as UTC text."""
+        """Begin the run, or resume it at a checkpoint; `started` is the time of the first begin, as UTC text."""
         plan = self.plan
         head = {"uid": plan.uid, "experiment": plan.experiment, "seed": plan.seed, "document": plan.document}
         record = Record(["run", {**head, "started": started or self._services.now()}])
@@ -94,7 +94,7 @@ class Governor(Stateful):
         return [record, event, *self._enter(checkpoint.phase if checkpoint else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
-        """Take a peer that has joined."""
+        """Record a peer that has joined."""
         self._joined[peer] = content
         self._returning.discard(peer)
         self.waits.came(peer)
@@ -104,7 +104,7 @@ class Governor(Stateful):
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
-        """Take the loss of a peer; one that `returns` is restarted, and its callers go on waiting."""
+        """Handle the loss of a peer; a peer that `returns` is restarted, and its callers keep waiting."""
         self._joined.pop(peer, None)
         if returns:
             self._returning.add(peer)
@@ -117,12 +117,12 @@ class Governor(Stateful):
             return [event]
         failure = messages.Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
-            # There is no process that could close its episode.
+            # No process is left that could close its episode.
             self._workers(process.evaluation).gone(process.worker or 0)
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: messages.Rebuild, now_s: float) -> list[Effect]:
-        """Take the request of a controller that waits for the successor of a lost peer."""
+        """Answer a controller's request once the successor of a lost peer has joined."""
         self._stepped |= self.stage is Stage.RUNNING
         if self.stage not in _IN_PHASE:
             return [Answer(token, messages.Rebuilt(False))]
@@ -131,15 +131,15 @@ class Governor(Stateful):
         self._absent.setdefault(report.peer, []).append(token)
         if not report.unreachable:
             return []
-        # A new broker does not know the peer: only that broker can say whether the peer has come back.
+        # A new broker does not know the peer. Only that broker can say whether the peer has come back.
         self._joined.pop(report.peer, None)
         if (process := self._places.get(report.peer)) is not None:
             self._await_again(process, now_s)
         return [Await([report.peer])]
 
     def _awaits_again(self, process: Process) -> bool:
-        """Say whether the run waits for a process that is lost, or for its successor, instead of failing."""
-        unbegun = process.attached and self.stage is Stage.JOINING  # nothing was asked of it yet
+        """Say whether the run waits for a lost process, or for its successor, instead of failing."""
+        unbegun = process.attached and self.stage is Stage.JOINING  # no call was made to it yet
         return unbegun or awaited(self._phase, process)
 
     def _await_again(self, process: Process, now_s: float) -> None:
@@ -150,7 +150,7 @@ class Governor(Stateful):
         self.waits.begin(process.name, process.name, text, now_s, span_s)
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        """Take the answer to a call."""
+        """Handle the reply to a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         if self.stage in (Stage.FAILING, Stage.ENDED):
@@ -180,13 +180,13 @@ class Governor(Stateful):
         return [*told, *follow[word](replies, now_s)]
 
     def failed(self, tag: tuple[Any, ...], failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
-        """Take the failure of a call."""
+        """Handle the failure of a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         return self.fail(failure, peer, now_s)
 
     def episode(self, token: Any, report: messages.EpisodeEnded, now_s: float) -> list[Effect]:
-        """Take the end of a worker's episode; the worker waits for the verdict."""
+        """Handle the end of a worker's episode; the worker waits for the verdict."""
         self._stepped |= report.steps > 0
         for agent, environment, b in report.used or ():
             self._used[report.evaluation, report.worker, agent, environment] = b
@@ -199,14 +199,14 @@ class Governor(Stateful):
         return self._flow_on(self._flow.episode(token, report), now_s)
 
     def boundary(self, token: Any, report: messages.Boundary, now_s: float) -> list[Effect]:
-        """Take the report of a worker that is at the common boundary."""
+        """Handle the report of a worker at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
             return [Answer(token, messages.Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
     def stands(self, token: Any, report: messages.Stands, now_s: float) -> list[Effect]:
-        """Take the report of a worker that is paused."""
+        """Handle the report of a paused worker."""
         effects: list[Effect] = [Answer(token, messages.Done())]
         if self.stage is not Stage.RUNNING:
             return effects
@@ -214,7 +214,7 @@ class Governor(Stateful):
         return [*effects, *self._flow_on([], now_s)]
 
     def worker_failed(self, token: Any, report: messages.WorkerFailed, now_s: float) -> list[Effect]:
-        """Take the failure of a worker that cannot go on."""
+        """Handle the failure of a worker that cannot continue."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
         self._workers(report.evaluation).gone(report.worker)
@@ -222,7 +222,7 @@ class Governor(Stateful):
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
     def signal(self, token: Any, wish: messages.FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
-        """Take an operator's signal; PAUSE is answered when the workers are paused."""
+        """Carry out an operator's signal; PAUSE is answered when the workers are paused."""
         running = self.stage is Stage.RUNNING
         why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
         if why:
@@ -256,7 +256,7 @@ class Governor(Stateful):
         return order_record(wish, reason, self._phase.index, self._flow.position, inner)
 
     def _steer_evaluation(self, wish: messages.FlowSignal) -> list[Effect]:
-        """Pass on to a running evaluation what concerns it: PAUSE, what ends a pause, and SHUTDOWN, which cuts it."""
+        """Forward PAUSE and signals that end a pause to a running evaluation; SHUTDOWN cancels the evaluation."""
         signal = Signal[wish.signal]
         if not self._evaluations.runs:
             return []
@@ -269,7 +269,7 @@ class Governor(Stateful):
         return self._evaluations.steer(messages.FlowSignal(name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
-        """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for no worker."""
+        """Interrupt the run: after the running episodes, or `now`; a second request with `now` waits for no worker."""
         self._interrupted = reason or "operator"
         if now and self._cut_now and self.stage not in (Stage.FAILING, Stage.ENDED):
             return self._finish(now_s)
@@ -283,7 +283,7 @@ class Governor(Stateful):
         return self._finish(now_s)
 
     def tick(self, now_s: float) -> list[Effect]:
-        """Look at the clock; call it a few times a second."""
+        """Check the deadlines; call this method a few times a second."""
         if self.stage is Stage.FAILING and self._cut_by_s is not None and now_s >= self._cut_by_s:
             return self._finish(now_s)
         effects: list[Effect] = []
@@ -298,7 +298,7 @@ class Governor(Stateful):
         return effects
 
     def incident(self, report: messages.Incident, now_s: float) -> list[Effect]:
-        """Take the supervisor's report about a process; one that does not come back ends the run."""
+        """Record the supervisor's report about a process; a process that is not restarted ends the run."""
         if self.stage is Stage.ENDED:
             return []
         fields = [report.time, report.name, report.incarnation, report.kind, report.position, report.detail]
@@ -308,12 +308,12 @@ class Governor(Stateful):
         return [record, *self.fail(report.failure, f"{self.run}/{report.name}", now_s), *self._after_cut(now_s)]
 
     def awaited(self) -> set[str]:
-        """Return the names that the present phase needs."""
+        """Return the names of the peers that the current phase needs."""
         return {*self._places, *({self.store} if self.store is not None else ())}
 
     # -- failing ------------------------------------------------------------------------------------------------------
     def fail(self, failure: messages.Failure, peer: str | None, now_s: float) -> list[Effect]:
-        """End the run because of a failure; the first one counts. Workers may close their episodes."""
+        """End the run after a failure; the first failure counts. Workers may close their episodes."""
         if self.stage in (Stage.FAILING, Stage.ENDED):
             return []
         running = self.stage is Stage.RUNNING
@@ -335,7 +335,7 @@ class Governor(Stateful):
         return [] if self._flow.active or self._evaluations.active else self._finish(now_s)
 
     def _workers(self, evaluation: bool) -> Evaluations | Flow:
-        """Return what decides about workers that evaluate, or about the others."""
+        """Return the object that decides about evaluation workers, or about the others."""
         return self._evaluations if evaluation else self._flow
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ class Governor(Stateful):
         return [record, event, checkpoint, *recall, need]
 
     def recalled(self, phase: PhasePlan) -> None:
-        """Take this phase as it is carried out, once copies stand for the sources of its environments."""
+        """Replace this phase by `phase`, in which recorded copies replace the sources of its environments."""
         if phase != self._phase:
             self._take(phase)
 
@@ -365,7 +365,7 @@ class Governor(Stateful):
         self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
 
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
-        """Fail the run because what a phase begins with is missing or damaged."""
+        """Fail the run because an input of a phase is missing or damaged."""
         self._faulty = isinstance(error, DocumentError)
         return self.fail(messages.Failure(error.kind, str(error)), None, now_s)
 
@@ -374,7 +374,7 @@ class Governor(Stateful):
         missing = [p for name, p in self._places.items() if name not in self._joined]
         for process in missing:
             span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
-            if process.name in self._returning:  # the supervisor, which starts it, reports and ends that wait
+            if process.name in self._returning:  # the supervisor, which starts it, reports and limits that wait
                 span_s = None
             self.waits.begin(process.name, process.name, join_text(process), now_s, span_s)
         names = [process.name for process in missing]
@@ -427,7 +427,7 @@ class Governor(Stateful):
         return records_of_errors(found, self._phase.index, self._flow.position)
 
     def _start_workers(self, now_s: float) -> list[Effect]:
-        """Start the workers one after the other where brains learn: the order in which muscles join must not vary."""
+        """Start the workers; one after the other where brains learn, since muscles must join in a fixed order."""
         self.stage = Stage.RUNNING
         self._flow.begin([agent.plan.name for agent in self._agents])
         workers = [0] if self._learning() else range(self._phase.workers)
@@ -449,7 +449,7 @@ class Governor(Stateful):
 
     # -- a phase runs -------------------------------------------------------------------------------------------------
     def _flow_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
-        """Add what follows from the state of the flow: promises kept, an evaluation begun, the phase ended."""
+        """Add the effects of the flow's state: kept promises, the begin of an evaluation, the end of the phase."""
         effects = [*effects, *self._keep_promises(now_s)]
         if self._flow.ready_to_evaluate and self._evaluations.over:
             self._asked_s = now_s
@@ -461,7 +461,7 @@ class Governor(Stateful):
         return effects + self._shut_down_controllers("muscles", messages.ControllerShutdown(muscles=True), now_s)
 
     def _shut_down_controllers(self, word: str, message: messages.ControllerShutdown, now_s: float) -> list[Effect]:
-        """Ask the controllers of all workers that have been set up, those that evaluate too."""
+        """Shut down the controllers of all workers that have been set up, evaluation workers included."""
         kinds = (False, True) if self._evaluations.begun else (False,)
         places = [(worker, evaluation) for evaluation in kinds for worker in range(self._phase.workers)]
         peers = {place: peer_name(self.run, Role.CONTROLLER, None, *place) for place in places}
@@ -476,7 +476,7 @@ class Governor(Stateful):
             stand = {worker: room.standing.get(worker) for worker in room.active}
             if self._phase.bodies is not None:  # each environment is in an episode of its own
                 stand = {worker: None if at is None else (None, at[1]) for worker, at in stand.items()}
-            held = self._flow.evaluating and not evaluating  # they wait for an evaluation, which is no pause
+            held = self._flow.evaluating and not evaluating  # workers that wait for an evaluation are not paused
         kind = "evaluation worker" if evaluating else "worker"
         kept = self._promises.keep(stand, kind, now_s)
         paused = [] if held else [worker for worker, at in stand.items() if at is not None]
@@ -484,7 +484,7 @@ class Governor(Stateful):
         if told == self._paused:
             return kept
         self._paused = told
-        # Before the answer to the caller: whatever reads it then finds it so.
+        # This event precedes the answer, so that the caller reads the new state afterwards.
         return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
@@ -515,7 +515,7 @@ class Governor(Stateful):
         return self._ask(tag, peer, call, message, self._asked_s)
 
     def _evaluation_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
-        """Give an evaluation that is over to the phase, which goes on."""
+        """Pass a finished evaluation to the phase, which then continues."""
         if not self._flow.evaluating or not self._evaluations.over:
             return [*effects, *self._keep_promises(now_s)]
         moment = self._evaluations.moment

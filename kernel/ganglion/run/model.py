@@ -1,4 +1,4 @@
-"""Models: which stored model `load` means; which models agents begin phases with, and which they leave."""
+"""Models: which stored model `load` names; which models agents begin phases with, and which they leave."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Own = Mapping[tuple[int, str], str]
 """(phase index, agent) -> folder of the model with which the agent left that phase of this run."""
 
 FINISHED = "finished"
-_RUNS_SHOWN = 5  # in the sentence of a fault
+_RUNS_SHOWN = 5  # in an error text
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What `load` asks for, with all missing keys filled in.
+    """Hold the request of `load`, with all missing keys filled in.
 
-    `run` None is the newest finished run of `uid`; both None: of whichever run. `phase` None is the last one with the
-    agent. `here` says whether this run may have it, `elsewhere` whether other runs may. `bare` is what a folder without
-    an index may serve: nothing is asked for but a base, and perhaps an agent (`named`).
+    `run` None is the newest finished run of `uid`; with both None any run. `phase` None is the last phase with the
+    agent. `here` says whether a model of this run may serve, `elsewhere` whether one of other runs may. `bare` says
+    that a folder without an index may serve: only a base is given, and perhaps an agent (`named`).
     """
 
     agent: str
@@ -41,7 +41,7 @@ class Wish:
     named: bool = False
 
     def __str__(self) -> str:
-        """Return what is looked for in words."""
+        """Return the request in words."""
         phase = "the last phase that left one" if self.phase is None else _phase(self.phase)
         if self.run is not None:
             of = f"run {self.run}" + ("" if self.uid is None else f" of `{self.uid}`")
@@ -56,7 +56,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run that may have left models: its id, the uid of its document, its status."""
+    """Hold a run that may have left models: its id, the uid of its document, its status."""
 
     run: str
     uid: str
@@ -67,7 +67,7 @@ Run = TypeVar("Run", bound=StoredRun)
 
 
 def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
-    """Return what an agent's `load` asks for by name in a run of `uid`; None where it continues, or begins fresh."""
+    """Return the model that `load` names for an agent in a run of `uid`; None if it continues or begins afresh."""
     given = {key: value for key, value in load.items() if value is not None} if isinstance(load, dict) else {}
     if not given.keys() - {"optional"}:
         return None
@@ -75,12 +75,12 @@ def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
     this = asked in (None, uid) and instance in (None, run)
     return Wish(
         agent=given.get("agent", agent),
-        # A run that is named by its id says by itself of which document it is.
+        # A run named by its id identifies its document.
         uid=asked if instance is not None else asked or uid,
         run=instance,
         phase=given.get("phase"),
         here=this,
-        # A document that names itself means its newest run: this one, as far as it has come, else the one before.
+        # A document that names itself means its newest run: this run if it has the model already, else the one before.
         elsewhere=not this or (asked is not None and instance is None),
         base=given.get("base"),
         optional=bool(given.get("optional", False)),
@@ -90,7 +90,7 @@ def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
 
 
 def continued(phases: Sequence[PhasePlan], phase: int, agent: str, models: Own) -> str | None:
-    """Return the folder of the model that an agent left the latest earlier phase with, None where it has none."""
+    """Return the folder of the model with which an agent left its latest earlier phase, None if there is none."""
     own = [earlier.index for earlier in phases[:phase] if any(other.name == agent for other in earlier.agents)]
     return models.get((own[-1], agent)) if own else None
 
@@ -110,9 +110,9 @@ def own(wish: Wish, phases: Sequence[PhasePlan], phase: int, models: Own) -> tup
 
 
 def pick_run(wish: Wish, runs: Sequence[Run], this: str) -> Run | str:
-    """Return the run that is meant among those of one place, the newest last; text says why there is none.
+    """Return the requested run among those of one place, ordered oldest first, or a text why there is none.
 
-    `this` is the id of the run that looks: while it goes on it is not its own newest finished one.
+    `this` is the id of the requesting run: while unfinished it is not its own newest finished run.
     """
     if wish.run is not None:
         named = [run for run in runs if run.run == wish.run]
@@ -134,7 +134,7 @@ def pick_run(wish: Wish, runs: Sequence[Run], this: str) -> Run | str:
 
 
 def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run: str) -> int | str:
-    """Return the phase that is meant of another run, whose phases have `names`; text says why there is none.
+    """Return the requested phase of another run, whose phases have `names`, or a text why there is none.
 
     `having` are the indices of the phases that have left models of the agent.
     """
@@ -151,7 +151,7 @@ def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run:
 
 
 def missing(agent: AgentPlan, wish: Wish, places: Sequence[tuple[str, str]]) -> str:
-    """Return the sentence of the fault, or of the warning: what was looked for, and where; one line per place."""
+    """Return the text of the error or warning: the request and the places searched, one line per place."""
     at = f"{agent.load_at}: " if agent.load_at else ""
     end = "it starts fresh" if wish.optional else "with `optional: true` it would start fresh"
     return "\n".join([f"{at}{wish} was not found; {end}", *(f"  in {place}: {why}" for place, why in places)])
@@ -162,10 +162,10 @@ def _phase(phase: int | str) -> str:
 
 
 class Inheritance:
-    """Know the models that a run's agents begin phases with, and leave them with.
+    """Hold the models with which a run's agents begin and leave phases.
 
-    `first` is agent -> folder of the model that it begins this phase with; an agent that begins afresh is not in it.
-    `folder` is where this run keeps models.
+    `first` maps an agent to the folder of the model with which it begins this phase; agents that begin afresh are
+    absent. `folder` is where this run stores models.
     """
 
     def __init__(self, services: Services, folder: str) -> None:
@@ -173,20 +173,20 @@ class Inheritance:
         self._services, self._folder = services, folder
         self._phase: PhasePlan
         self._second: dict[str, str] = {}  # agent -> folder below its `models`
-        self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
+        self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model with which the agent left
 
     def restore(self, models: Iterable[Sequence[Any]]) -> None:
         """Restore what `left` returned."""
         self._own = {(phase, agent): folder for phase, agent, folder in models}
 
     def left(self) -> list[list[Any]]:
-        """Return phase, agent and folder of all models that agents have left phases with."""
+        """Return phase, agent and folder of all models with which agents have left phases."""
         return [[*key, folder] for key, folder in self._own.items()]
 
     def enter(self, phase: PhasePlan) -> None:
-        """Look up what every agent begins a phase with, before its processes start.
+        """Look up the model with which each agent begins a phase, before its processes start.
 
-        DocumentError: what `load` asks for was not found. StoreError: it is damaged.
+        DocumentError: the model that `load` names was not found. StoreError: the model is damaged.
         """
         services, self._phase = self._services, phase
         found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
@@ -197,7 +197,7 @@ class Inheritance:
         self._second = {agent.name: services.second_folder(agent) for agent in second}
 
     def _freeze(self, agent: AgentPlan) -> None:
-        """Look up the stored models by which bodies of an agent decide; DocumentError where there is none."""
+        """Look up the stored models by which bodies of an agent decide; DocumentError if there is none."""
         for source in sources_of(self._phase.seats, agent.name):
             policy, part = source.policy, source.part_of(agent.name)
             if policy.source != "frozen":
@@ -212,12 +212,12 @@ class Inheritance:
                 raise DocumentError(f"{policy.at}: frozen: agent `{agent.name}` begins this phase without a model")
 
     def hand_on(self, agents: Iterable[AgentPlan]) -> None:
-        """Let agents without brains leave the phase with what they began it with."""
+        """Let agents without brains leave the phase with the model with which they began it."""
         names = [agent.name for agent in agents if agent.brain is None and agent.name in self.first]
         self._own |= {(self._phase.index, name): self.first[name] for name in names}
 
     def request(self, agent: AgentPlan) -> BrainStore:
-        """Return what tells a brain to store; where no agent learns it is the model that the phase began with."""
+        """Return the message that makes a brain store; if no agent learns, the model is that of the phase's begin."""
         folder = self._second.get(agent.name)
         second = None if folder is None else model_folder(folder, self._phase, agent.name)
         if self._phase.mode == "train":
@@ -226,9 +226,9 @@ class Inheritance:
         return BrainStore(source=self.first[agent.name], models=models, second=second)
 
     def keep(self, stored: Mapping[str, BrainStored], episodes: int) -> list[Effect]:
-        """Record what all brains have stored after so many episodes; the next phases begin with it.
+        """Record the files that all brains have stored after this many episodes; the next phases begin with them.
 
-        Agents stand in document order, not in that of arrival: equal runs have equal tables.
+        Agents are in document order, not in order of arrival: equal runs have equal tables.
         """
         phase = self._phase
         effects: list[Effect] = []

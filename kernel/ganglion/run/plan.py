@@ -1,4 +1,4 @@
-"""The plan: what a checked document says, phase by phase; what losses and waits mean in it."""
+"""The plan: a checked document, phase by phase; what losses and waits mean in it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.name import Role, peer_name
 
 Asked: TypeAlias = tuple[str, TerminationCondition, str]
-"""A condition of a phase: its name, it, and whether it is asked of an `episode` or of the `phase`."""
+"""A condition of a phase: its name, its object, and its scope, `episode` or `phase`."""
 
 RECOVER: Final = "recover"
 RESTART: Final = "restart"
 FAIL: Final = "fail"
 ON_LOSS: Final = RECOVER
-"""What the loss of a process means where no document says it."""
+"""The meaning of a process's loss where no document states one."""
 FREE: Final = "free"
-"""The mode in which environments with bodies go their own ways."""
+"""The mode in which environments with bodies run independently."""
 
 NO_BRAIN = "none"
-"""The name that stands for no brain."""
+"""The name for no brain."""
 
 CONTROLLER, OBJECTIVE = "vanilla", "aggregate_rewards"
-"""The plugins that a phase and an agent have where the document names none; programs that act add up their rewards."""
+"""The default plugins of a phase and an agent; the objective of programs that act is the sum of their rewards."""
 
 Deadlines = Mapping[str, "float | None"]
 """Seconds by the last word of a call; None waits for ever."""
@@ -38,12 +38,12 @@ Deadlines = Mapping[str, "float | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Hold what a document says about losses and deadlines, for a run, a phase, an environment or an agent.
+    """Hold a document's settings of losses and deadlines, for a run, a phase, an environment or an agent.
 
-    `on_loss` is `recover` (as if nothing had happened), `restart` (the open episode is lost, the next begins anew) or
+    `on_loss` is `recover` (the loss has no effect), `restart` (the open episode is lost, the next one begins anew) or
     `fail`. A process is replaced `restarts_max` times within `restarts_within_s` seconds, and not again if it dies
-    `restarts_poison` times at one place. `checkpoint_s` is the least time between two checkpoints of a run. `run_as`
-    is the user under whose name a process runs; None: ours.
+    `restarts_poison` times at one place. `checkpoint_s` is the least time between two checkpoints of a run. `run_as` is
+    the user of a process; None: the current user.
     """
 
     on_loss: str = ON_LOSS
@@ -56,7 +56,7 @@ class Recovery:
     run_as: str | None = None
 
     def outline_recovery(self) -> dict[str, Any]:
-        """Return what holds of losses and deadlines as a document says it."""
+        """Return the settings of losses and deadlines in the form of a document."""
         values = {part.name: getattr(self, part.name) for part in dataclasses.fields(Recovery)}
         restarts = {key: values.pop(f"restarts_{key}") for key in ("max", "within_s", "poison")}
         first = {key: values.pop(key) for key in ("on_loss", "deterministic")}
@@ -76,13 +76,13 @@ _INSIDE = {
     "controller.start": ("setup", "think"),
     "controller.shutdown": ("shutdown", "record"),
 }
-"""What the callee waits for in turn: its own wait must end first, so that the error names the late process."""
+"""The waits of the callee itself: they must end first, so that the error names the late process."""
 
 _SLACK_S = 1.0
 
 
 def span_s(call: str, deadlines_s: Deadlines) -> float | None:
-    """Return how long a call may take: by its last word, and by what is waited for inside it; None waits for ever."""
+    """Return a call's deadline: by its last word, plus the waits of its callee; None waits for ever."""
     word = call.rpartition(".")[2]
     total_s = _one_s(word, deadlines_s)
     for inner in _INSIDE.get(call, ()):
@@ -117,7 +117,7 @@ class ProgramPlan:
     speaks: str = "bus"
 
     def outline(self) -> dict[str, Any]:
-        """Return what a document says of it: its form, and what belongs to that form alone."""
+        """Return the entry of a document: its form, and the keys of that form only."""
         if self.command is None:
             return {"attach": True}
         said = {"command": self.command, "cwd": self.cwd, "speaks": self.speaks, "variables": self.variables}
@@ -129,7 +129,7 @@ REPLAY = "recorded"  # the plugin of the group `replay` that carries out the key
 
 @dataclass(frozen=True, slots=True)
 class PluginPlan:
-    """Name a plugin and its parameters; `at` is where the document names it (`file:line:column: $.path`)."""
+    """Name a plugin and its parameters; `at` is its place in the document (`file:line:column: $.path`)."""
 
     name: str
     params: dict[str, Any] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def outlines(plugins: Iterable[PluginPlan]) -> list[dict[str, Any]]:
 
 
 def _own(part: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
-    """Return `recovery` and `topics` of an entry; one that has no recovery has that of its phase."""
+    """Return `recovery` and `topics` of an entry; an entry without its own recovery has that of its phase."""
     recovery = {} if part.recovery is None else {"recovery": part.recovery.outline_recovery()}
     return recovery | ({"topics": part.topics} if part.topics else {})
 
@@ -156,10 +156,10 @@ def _own(part: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
 class EnvironmentPlan:
     """Describe one environment of a phase; exactly one of `plugin` and `program` is set.
 
-    `recovery` None: that of the phase. `topics` maps `parameters` and `engine` to keys, and these to values or to how
-    they are drawn. What follows holds in a phase with bodies: the environment steps at ticks k
-    with (k - offset) mod period = 0; a budget is per worker, with `each` per body, and without either it never ends by
-    itself; `max_steps` is the cap of one episode; `episode_end` is `all`, `any`, `each`, `environment`, or the body
+    `recovery` None: that of the phase. `topics` maps `parameters` and `engine` to keys, and each key to a value or to
+    its distribution. The other fields apply in a phase with bodies: the environment steps at ticks k with (k - offset)
+    mod period = 0. A budget is per worker, with `each` per body; without a budget the environment never ends by itself.
+    `max_steps` is the cap of one episode. `episode_end` is `all`, `any`, `each`, `environment`, or the body
     `<agent>/<b>` whose end ends the episode.
     """
 
@@ -180,13 +180,13 @@ class EnvironmentPlan:
     episode_end: str = "all"
 
     def params_of(self, worker: int) -> dict[str, Any]:
-        """Return the constructor's arguments in a worker: those of `per_worker` win key by key."""
+        """Return the constructor's arguments in a worker; `per_worker` overrides `params` key by key."""
         if not self.per_worker:
             return dict(self.params)
         return {**self.params, **self.per_worker[worker % len(self.per_worker)]}
 
     def trial(self, worker: int = 0) -> str:
-        """Return what two environments of a plan have in common if they declare the same."""
+        """Return a key that is equal for two environments of a plan if they declare the same."""
         parts = [part and [part.name, part.params] for part in (self.plugin, self.reward, self.transformer)]
         return json.dumps([self.uid, parts, self.params_of(worker)], sort_keys=True)
 
@@ -217,12 +217,11 @@ class EnvironmentPlan:
 class AgentPlan:
     """Describe one agent of a phase; exactly one of `muscle` and `program` is set.
 
-    `sensors` and `actuators` are full ids or `<uid>.*`, with their places in `sensors_at`, `actuators_at`; `rewards`
-    (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. `brain` None
-    never learns.
-    `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
-    `replay` are maps of recorded episodes, with their places in `replay_at`.
-    `recovery` None: that of the phase. `topics` is as of an environment.
+    `sensors` and `actuators` are full ids or `<uid>.*`, with their places in `sensors_at`, `actuators_at`. `rewards`
+    (`rewards_at`) None means those of all environments of which the agent has a sensor or an actuator. An agent with
+    `brain` None never learns. `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the
+    places of these keys. `replay` are maps of recorded episodes, with their places in `replay_at`. `recovery` None:
+    that of the phase. `topics` has the form of an environment's.
     """
 
     name: str
@@ -244,10 +243,10 @@ class AgentPlan:
     rewards_at: list[str] = field(default_factory=list)
     recovery: Recovery | None = None
     topics: dict[str, Any] = field(default_factory=dict)
-    program: ProgramPlan | None = None  # in place of a muscle of ours
+    program: ProgramPlan | None = None  # in place of a muscle plugin
 
     def outline(self) -> dict[str, Any]:
-        """Return the agent as a document says it."""
+        """Return the agent in the form of a document."""
         if self.program is not None:
             acts = {"muscle": {**self.program.outline(), "params": self.program.params}}
         else:
@@ -268,13 +267,13 @@ class AgentPlan:
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlan:
-    """Say by which model a body decides; `at` is where the document says it.
+    """Name the model by which a body decides; `at` is its place in the document.
 
-    `source` is `latest` (the current one), `frozen` (a stored one: that of `load`, None: that of the phase's begin) or
-    `pool`: the current one with probability `latest`, else one of the newest `window` snapshots of the model of
-    `agent` (None: its own), of which one is kept every `snapshot_every` learned transitions; drawn anew every
-    `swap_every` decisions. With `rotate_every` teams take turns: one learns by the current model for so many decisions.
-    `initial` and `k` are of the ratings.
+    `source` is `latest` (the current model), `frozen` (the stored model of `load`; None: that of the phase's begin) or
+    `pool`: the current model with probability `latest`, else one of the newest `window` snapshots of the model of
+    `agent` (None: the body's own). A snapshot is kept every `snapshot_every` learned transitions; a model is drawn
+    every `swap_every` decisions. With `rotate_every` teams take turns: one learns by the current model for that many
+    decisions. `initial` and `k` are of the ratings.
     """
 
     source: str = "latest"
@@ -290,7 +289,7 @@ class PolicyPlan:
     at: str = ""
 
     def outline(self) -> Any:
-        """Return the policy as a document says it."""
+        """Return the policy in the form of a document."""
         if self.source == "latest":
             return self.source
         if self.source == "frozen":
@@ -301,13 +300,13 @@ class PolicyPlan:
 
 @dataclass(frozen=True, slots=True)
 class BodyPlan:
-    """Describe one body of a phase: an incarnation of an agent in an environment.
+    """Describe one body of a phase: an instance of an agent in an environment.
 
-    It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
-    setpoint is repeated, or `noop` or `zero` is applied; `between_at` is where the document says so. What `reward`
-    pays, or else its environment, is multiplied by `scale`, `shift` is added, then it is cut off at `low` and `high`.
-    With `learn` false its transitions are not told to the brain. With `most` it stands for bodies that the environment
-    may spawn, at most so many at a time, and `b` says nothing.
+    The body decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0. At other steps
+    its last setpoint is repeated, or `noop` or `zero` is applied; `between_at` is the place of that setting. The
+    reward, of `reward` or else of the environment, is multiplied by `scale`, `shift` is added, and the result is
+    clipped to `low` and `high`. With `learn` false the brain does not receive its transitions. With `most` the entry
+    describes bodies that the environment may spawn, at most that many at a time, and `b` is unused.
     """
 
     agent: str
@@ -330,7 +329,7 @@ class BodyPlan:
     policy: PolicyPlan = PolicyPlan()
 
     def outline(self) -> dict[str, Any]:
-        """Return the rule of a document that says all of this body, or of those that may be spawned."""
+        """Return the document's rule that fully describes this body, or the bodies that may be spawned."""
         reward: dict[str, Any] = {"scale": self.scale, "offset": self.shift}
         if self.low is not None and self.high is not None:
             reward["clip"] = [self.low, self.high]
@@ -343,9 +342,9 @@ class BodyPlan:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Name bodies of an agent that decide by one model: `places` are their numbers among those of the agent.
+    """Name the bodies of an agent that decide by one model; `places` are their numbers among the agent's bodies.
 
-    There is a muscle for each in each worker. `name` is empty for the current model, else it begins with the source.
+    Each worker has one muscle per source. `name` is empty for the current model, else it begins with the source.
     """
 
     name: str
@@ -355,19 +354,19 @@ class Source:
     places: list[int]
 
     def part_of(self, agent: str) -> str | None:
-        """Return the agent with the source in brackets, None where it is the current model."""
+        """Return the agent with the source in brackets, None for the current model."""
         return f"{agent}[{self.name}]" if self.name else None
 
     @property
     def learns(self) -> bool:
-        """Say whether a brain takes part: it is told of decisions, or tells of the current model."""
+        """Say whether a brain takes part: it receives decisions, or sends the current model."""
         return self.policy.source == "latest" or any(body.learn for body in self.bodies)
 
 
 def sources_of(bodies: Sequence[BodyPlan] | None, agent: str) -> list[Source]:
     """Return the sources by which an agent's bodies decide, in the order of their first bodies.
 
-    Teams that play by a pool draw each for themselves. An agent without bodies has the current model.
+    Each team that plays by a pool draws separately. An agent without bodies has the current model.
     """
     found: dict[tuple[Any, ...], Source] = {}
     for place, body in enumerate(body for body in bodies or () if body.agent == agent):
@@ -386,9 +385,9 @@ def sources_of(bodies: Sequence[BodyPlan] | None, agent: str) -> list[Source]:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """Describe one table of a phase: whose decisions go into it, and whose brains may ask it.
+    """Describe one table of a phase: the agents whose decisions it stores, and the agents whose brains may ask it.
 
-    With `mix` it is none of its own, and `plugin` None: what is drawn comes from other tables, by these shares.
+    With `mix` the table has no data of its own and `plugin` is None: samples come from other tables, by these shares.
     """
 
     uid: str
@@ -398,19 +397,19 @@ class TablePlan:
     mix: dict[str, float] | None = None
 
     def outline(self) -> dict[str, Any]:
-        """Return the table as a document says it."""
+        """Return the table in the form of a document."""
         drawn = {"mix": self.mix} if self.plugin is None else self.plugin.outline()
         return {"uid": self.uid, **drawn, **_values(self, "feed", "serve")}
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan(Recovery):
-    """Describe one phase after the cascade, with what losses mean in it.
+    """Describe one phase after the cascade, with the meaning of losses in it.
 
-    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `dynamic`
-    are those that environments may spawn, an entry per agent and environment, in this order, too. `end` says which
-    spent budgets end such a phase: `all`, `any`, or those of the environment of that uid. `free` says that each
-    environment goes its own way, at most `lead` ticks ahead of the slowest unfinished one.
+    `bodies` are in the order of agents, environments and `b`; None: one body per agent, over all environments.
+    `dynamic` are the bodies that environments may spawn, one entry per agent and environment, in the same order. `end`
+    says which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid. With `free`
+    environments run independently, at most `lead` ticks ahead of the slowest unfinished one.
     """
 
     index: int
@@ -435,17 +434,17 @@ class PhasePlan(Recovery):
 
     @property
     def pools(self) -> list[TablePlan]:
-        """Return the tables that are processes: none where no brain learns."""
+        """Return the tables that are processes; empty if no brain learns."""
         return [table for table in self.tables if table.mix is None and self.mode == "train"]
 
     @property
     def all_bodies(self) -> list[BodyPlan]:
-        """Return the bodies of the document, then an entry for each kind that may be spawned; none without bodies."""
+        """Return the bodies of the document, then an entry for each kind that may be spawned; empty without bodies."""
         return [*(self.bodies or ()), *self.dynamic]
 
     @property
     def seats(self) -> list[BodyPlan] | None:
-        """Return a body for each row: those of `bodies`, then those that may be spawned; None: there are no bodies."""
+        """Return a body per row: those of `bodies`, then those that may be spawned; None if there are no bodies."""
         if self.bodies is None:
             return None
         return [*self.bodies, *(body for body in self.dynamic for _ in range(body.most))]
@@ -456,26 +455,26 @@ class PhasePlan(Recovery):
         return self.mode == "train" and self.evaluate_every is not None
 
     def started(self) -> dict[str, Any]:
-        """Return what is told of the phase when it starts."""
+        """Return the fields of the event that reports the phase's start."""
         names = ("name", "mode", "workers", "episodes")
         return {"phase": self.index, **{name: getattr(self, name) for name in names}}
 
     def deadline_s(self, call: str, process: Process | None = None) -> float | None:
-        """Return how long a call may take: the numbers of the callee first, then the phase's, then the built-in ones.
+        """Return a call's deadline: that of the callee first, then the phase's, then the built-in one.
 
-        A call to a controller waits for all that the controller asks in turn: for the slowest of them.
+        A call to a controller allows for the slowest of the calls that the controller makes.
         """
         if call.startswith("controller."):
             return span_s(call, widest(part.deadlines_s for part in self.parts()))
         return span_s(call, (self if process is None else self.recovery_of(process)).deadlines_s)
 
     def parts(self) -> list[Recovery]:
-        """Return what is said of the phase, then of each environment and each agent."""
+        """Return the recovery settings of the phase, then of each environment and each agent."""
         own = [*(e.recovery for e in self.environments), *(a.recovery for a in self.agents)]
         return [self, *(self if recovery is None else recovery for recovery in own)]
 
     def recovery_of(self, process: Process) -> Recovery:
-        """Return what is said of one process of this phase."""
+        """Return the recovery settings of one process of this phase."""
         entries: dict[str, Recovery | None] = {}
         if process.role in (Role.MUSCLE, Role.BRAIN):
             entries = {agent.name: agent.recovery for agent in self.agents}
@@ -484,7 +483,7 @@ class PhasePlan(Recovery):
         return entries.get(process.uid or "") or self
 
     def outline(self) -> dict[str, Any]:
-        """Return the phase as a document says it in our spelling, whole, every default written out."""
+        """Return the phase in the normalized form of a document, with every default written out."""
         config = {
             "mode": self.mode,
             "worker": self.workers,
@@ -503,7 +502,7 @@ class PhasePlan(Recovery):
         }
 
     def _outline_bodies(self, bodies: list[BodyPlan]) -> dict[str, Any]:
-        """Return the section that gives exactly these bodies: a list, and a rule for each."""
+        """Return the section that describes exactly these bodies: a list, and a rule for each."""
         spawned = [{**_values(body, "agent", "environment"), "max": body.most} for body in self.dynamic]
         return {
             "product": "custom",
@@ -521,9 +520,9 @@ def budgets_end(budgets: Mapping[str, bool], end: str) -> bool:
 
 
 def conditions_of(phase: PhasePlan, conditions: list[Asked]) -> list[Asked]:
-    """Return the conditions that are asked: with bodies, clocks say when episodes are over and budgets replace limits.
+    """Return the conditions to evaluate: with bodies, clocks end episodes and budgets replace limits.
 
-    What ends a phase by the ends of its environments stays.
+    A condition that ends a phase by the ends of its environments is kept.
     """
     if phase.bodies is None:
         return conditions
@@ -531,7 +530,7 @@ def conditions_of(phase: PhasePlan, conditions: list[Asked]) -> list[Asked]:
 
 
 def _is_replaced(condition: TerminationCondition, place: str) -> bool:
-    """Say whether budgets, caps and ends of episodes say all that a condition would, in a phase with bodies."""
+    """Say whether budgets, caps and ends of episodes replace a condition in a phase with bodies."""
     if "episodes" in condition.reads:
         return True
     if place == "phase" and condition.has_phase_part():
@@ -540,12 +539,12 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
 
 
 def listens(phase: PhasePlan, conditions: Iterable[Asked]) -> bool:
-    """Say whether episodes of a phase with bodies are counted: evaluations, or a condition of the phase."""
+    """Say whether episodes of a phase with bodies are counted, for evaluations or a condition of the phase."""
     return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
 def cap_of(condition: TerminationCondition) -> int | None:
-    """Return after how many steps a condition ends every episode, whatever the environments do; None: it does not."""
+    """Return the number of steps after which a condition ends every episode, whatever environments do; None: never."""
     return condition.longest_episode({}) if condition.has_episode_part() else None
 
 
@@ -558,10 +557,10 @@ class Plan:
     seed: str
     phases: list[PhasePlan]
     source: str = ""  # the document's file
-    folder: str = ""  # where its paths begin
-    document: str = ""  # its text, kept with the results
+    folder: str = ""  # base folder of its relative paths
+    document: str = ""  # its text, stored with the results
     allow: list[str] = field(default_factory=list)  # packages that import paths may name
-    recovery: Recovery = field(default_factory=Recovery)  # of what belongs to no phase: governor and store
+    recovery: Recovery = field(default_factory=Recovery)  # of processes outside phases: governor and store
 
     @property
     def needs_tcp(self) -> bool:
@@ -577,7 +576,7 @@ class Plan:
 
     @classmethod
     def from_map(cls, tree: dict[str, Any]) -> Plan:
-        """Return the plan that `to_map` gave."""
+        """Return the plan that `to_map` serialized."""
         found: Plan = _made(cls, tree)
         return found
 
@@ -586,7 +585,7 @@ _hints = functools.cache(get_type_hints)
 
 
 def _made(kind: Any, value: Any) -> Any:
-    """Return a plain value as the type says that it came from: a dataclass, a list, None, or what it is."""
+    """Return a plain value as an object of its declared type: a dataclass, a list, None, or the value itself."""
     if value is None:
         return None
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -600,31 +599,31 @@ def _made(kind: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Name one process of a phase and say how it comes to life."""
+    """Name one process of a phase and how it is started."""
 
     name: str
     role: Role
     uid: str | None = None  # agent or environment
     worker: int | None = None
     environment: EnvironmentPlan | None = None
-    evaluation: bool = False  # of a worker that evaluates
-    run_as: str | None = None  # user under whose name it runs, None: ours
+    evaluation: bool = False  # of an evaluation worker
+    run_as: str | None = None  # user of the process; None: the current user
     muscle: ProgramPlan | None = None  # of a muscle that is a program
-    part: str | None = None  # of a muscle that is not that of the current model: its agent with the source in brackets
+    part: str | None = None  # of a muscle of another model source: its agent with the source in brackets
 
     @property
     def program(self) -> ProgramPlan | None:
-        """Return the program that it is, None where it is a participant of ours."""
+        """Return the program of the process, None for a participant of ours."""
         return self.muscle if self.environment is None else self.environment.program
 
     @property
     def attached(self) -> bool:
-        """Say whether it is started from outside."""
+        """Say whether the process is started from outside."""
         return self.program is not None and self.program.command is None
 
     @property
     def label(self) -> str:
-        """Return how a person is told of it: `environment grid (worker 2)`."""
+        """Return the name for people: `environment grid (worker 2)`."""
         text = self.role.value if self.uid is None else f"{self.role.value} {self.part or self.uid}"
         kind = "evaluation worker" if self.evaluation else "worker"
         return text if self.worker is None else f"{text} ({kind} {self.worker})"
@@ -659,11 +658,11 @@ class Loss(Enum):
     """Say what the end of a process means."""
 
     RETURNS = auto()
-    """Its successor goes on as if nothing had happened; others wait for it."""
+    """The successor resumes without effect on the run; others wait for it."""
     LED = auto()
-    """It is a program, whose successor its controller leads to where the lost one was."""
+    """The process is a program; its controller replays the successor to the state of the lost one."""
     EPISODE = auto()
-    """Its worker loses the open episode, and begins another one with a successor."""
+    """The worker loses the open episode, and begins another one with a successor."""
     FAILS = auto()
     """The run fails."""
 
@@ -671,8 +670,8 @@ class Loss(Enum):
 def loss_of(phase: PhasePlan, process: Process) -> Loss:
     """Return what the loss of a process means.
 
-    Only processes that take part in episodes can give one up; all others have more to remember, and recover. A
-    program that acts is never led: what a brain has told it is not told twice.
+    Only processes that take part in episodes can give one up; all others have more state, and recover. A program that
+    acts is never replayed: a brain's messages to it are not sent twice.
     """
     said = phase.recovery_of(process).on_loss
     if said == RESTART and process.role in (Role.ENVIRONMENT, Role.MUSCLE):
@@ -685,10 +684,10 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
 
 
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
-    """Say whether the successor of a program is led by its controller to where the lost one was.
+    """Say whether a program's successor is replayed by its controller to the state of the lost program.
 
-    Programs keep no journal. With `sync: async` updates come in order of arrival, which cannot be repeated. Where
-    bodies have episodes of their own, or environments go their own ways, there is no begin to replay from.
+    Programs keep no journal. With `sync: async` updates are in order of arrival, which cannot be repeated. If bodies
+    have episodes of their own, or environments run independently, there is no common begin to replay from.
     """
     said, own = (environment.recovery or phase).on_loss, environment.episode_end == "each" or phase.free
     return environment.program is not None and said == RECOVER and phase.sync != "async" and not own
@@ -700,24 +699,24 @@ def awaited(phase: PhasePlan, process: Process) -> bool:
 
 
 def mended(phase: PhasePlan, process: Process) -> bool:
-    """Say whether the supervisor starts the successor of a process that is lost."""
+    """Say whether the supervisor starts the successor of a lost process."""
     return not process.attached and loss_of(phase, process) is not Loss.FAILS
 
 
 def ours(process: Process) -> bool:
-    """Say whether a process runs our own program, and not one that speaks for itself."""
+    """Say whether a process runs our own program, not an external one."""
     return process.program is None
 
 
 def recovers(plan: Plan) -> bool:
-    """Say whether any process of a run is replaced when it is lost: then each of ours keeps a journal."""
+    """Say whether a run replaces any lost process; if so, each of our processes keeps a journal."""
     return any(part.on_loss != FAIL for phase in plan.phases for part in phase.parts())
 
 
 def unrepeatable(plan: Plan) -> int | None:
-    """Return the first phase that may come out otherwise when it is done again, None if there is none.
+    """Return the index of the first phase whose repetition may differ, None if there is none.
 
-    Phases behind it may begin with its models: they are no more repeatable than it is.
+    Later phases may begin with its models, so they are no more repeatable than this phase.
     """
     for phase in plan.phases:
         if phase.sync == "async" or not all(part.deterministic for part in phase.parts()):

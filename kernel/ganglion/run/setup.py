@@ -1,4 +1,4 @@
-"""Set-up: the messages that begin a phase, with every seed that its participants get."""
+"""Set-up: the messages that begin a phase, with every seed of its participants."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ganglion.wire.name import Role, peer_name
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
 Used = Mapping[tuple[bool, int, str, str], int]
-"""Whether it evaluates, worker, agent, environment -> the greatest number that a spawned body has had there."""
+"""Whether it evaluates, worker, agent, environment -> greatest number of a spawned body so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What the workers of a phase are set up with, those that evaluate too: agents once environments have declared."""
+    """Hold the set-up of the workers of a phase, evaluation workers included; `agents` follow the declarations."""
 
     conditions: Sequence[tuple[str, TerminationCondition, str]]
     contents: Mapping[str, str]
@@ -49,12 +49,12 @@ class Cast:
 
 
 def model_folder(folder: str, phase: PhasePlan, agent: str) -> str:
-    """Return the folder in which an agent's model of a phase is stored, below one for models."""
+    """Return the folder in which an agent's model of a phase is stored, below a folder of models."""
     return f"{folder}/{phase.index}/{file_name(agent)}"
 
 
 class Setup:
-    """Make the messages of a phase; a function of plan and seed. `mode` of workers that evaluate it is EVALUATE."""
+    """Make the messages of a phase from plan and seed; the `mode` of evaluation workers is EVALUATE."""
 
     def __init__(self, run: str, phase: PhasePlan, store: str | None, results: str, services: Services) -> None:
         self._run, self._phase, self._store, self._results = run, phase, store, results
@@ -81,7 +81,7 @@ class Setup:
         return {"seed": self._services.integer(words), "stream": words}
 
     def controller(self, worker: int, cast: Cast, evaluation: bool = False) -> ControllerSetup:
-        """Return the message that begins the phase in a worker, or in a worker that evaluates it."""
+        """Return the message that begins the phase in a worker, or in an evaluation worker."""
         phase, conditions, mode = self._phase, cast.conditions, self._mode(evaluation)
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
@@ -107,7 +107,7 @@ class Setup:
         )
 
     def _capped(self) -> Sequence[EnvironmentPlan]:
-        """Return the environments; with bodies those without a cap have that of the conditions of episodes."""
+        """Return the environments; with bodies a missing cap is replaced by that of the episodes' conditions."""
         phase = self._phase
         if phase.bodies is None:
             return phase.environments
@@ -116,7 +116,7 @@ class Setup:
         return [e if e.max_steps is not None else replace(e, max_steps=least) for e in phase.environments]
 
     def brain(self, agent: ResolvedAgent, models: Mapping[str, str], static: Mapping[str, Any]) -> BrainSetup:
-        """Return the message that sets up a brain; `models` is agent -> folder of the model that it begins with."""
+        """Return the message that sets up a brain; `models` maps an agent to the folder of its first model."""
         assert agent.plan.brain is not None
         name, phase = agent.plan.name, self._phase
         recovery = agent.plan.recovery or phase
@@ -165,7 +165,7 @@ class Setup:
         )
 
     def _tables(self, name: str) -> list[dict[str, Any]]:
-        """Return what a brain is told of the tables that its agent feeds or asks, those that mix others last."""
+        """Return a brain's descriptions of the tables that its agent feeds or asks, mixed tables last."""
         phase = self._phase
         plugins = {table.uid: table.plugin.name for table in phase.pools if table.plugin is not None}
         found: list[dict[str, Any]] = []
@@ -181,7 +181,7 @@ class Setup:
         return found
 
     def _opponents(self, name: str) -> dict[str, Any]:
-        """Return what a brain is told of the sources of its agent's models, and of players of its snapshots."""
+        """Return a brain's descriptions of its agent's model sources, and of the players of its snapshots."""
         phase = self._phase
         sources = sources_of(phase.seats, name)
         found: dict[str, Any] = {"sources": [one.places for one in sources]} if len(sources) > 1 else {}
@@ -203,7 +203,7 @@ class Setup:
     def start(
         self, worker: int, cast: Cast, verdict: Verdict, common: bool = False, evaluation: bool = False
     ) -> ControllerStart:
-        """Return the message that sets up a worker's muscles, or those of one that evaluates, and begins its episodes.
+        """Return the message that sets up a worker's or evaluation worker's muscles and begins its episodes.
 
         `common` asks for a common boundary.
         """
@@ -258,7 +258,7 @@ class Setup:
         brain = peer_name(self._run, Role.BRAIN, name) if learns else None
         whose = brain if source.policy.agent is None else peer_name(self._run, Role.BRAIN, source.policy.agent)
         peer = peer_name(self._run, Role.MUSCLE, part or name, worker, evaluation)
-        # A program has no class, and gets its parameters alone.
+        # A program has no class; it receives its parameters only.
         program = {"name": "", "params": {} if plan.program is None else plan.program.params}
         return {
             "name": name,
@@ -284,7 +284,7 @@ class Setup:
         }
 
     def _of_source(self, name: str, numbered: tuple[int, Source], evaluation: bool) -> dict[str, Any]:
-        """Return what tells a muscle of one source of models from those of others; nothing without others."""
+        """Return the fields that distinguish a muscle of one model source; empty if there is only one source."""
         number, source = numbered
         policy, sources = source.policy, sources_of(self._phase.seats, name)
         if len(sources) == 1 and policy.source == "latest":
@@ -313,12 +313,12 @@ def _outline(plugin: PluginPlan | None) -> dict[str, Any] | None:
 
 
 def _shared(phase: PhasePlan, table: TablePlan) -> bool:
-    """Say whether several agents use a table, so that none may show to be faster."""
+    """Say whether several agents use a table, so that its replies must not depend on which is faster."""
     return phase.sync != "async" and len({*table.feed, *table.serve}) > 1
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
-    """Return what a controller has to know of deadlines and losses of an environment or a muscle."""
+    """Return a controller's settings for deadlines and losses of an environment or a muscle."""
     own = entry.recovery or phase
     table = {} if entry.recovery is None else {"deadlines_s": dict(own.deadlines_s)}
     return {"restarts": own.on_loss == RESTART, **table}
@@ -328,12 +328,12 @@ _OF_TIMELINES = ("period", "offset", "budget_steps", "budget_episodes", "max_ste
 
 
 def _dynamic(bodies: Sequence[BodyPlan]) -> list[list[Any]] | None:
-    """Return the rows for those among bodies that may be spawned; None if there are none."""
+    """Return the rows for those bodies that may be spawned; None if there are none."""
     return [[body.environment, body.learn] for body in bodies if body.most] or None
 
 
 def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[str, Any]:
-    """Return what a controller is told of the bodies of a phase, with the places of their agents."""
+    """Return a controller's description of the bodies of a phase, with the indices of their agents."""
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]

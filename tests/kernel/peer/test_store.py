@@ -12,7 +12,7 @@ from ganglion.peer.journal.write import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.results import store as module
 from ganglion.peer.results.store import COMMIT_S, StoreHost
-from ganglion.wire.messages import RecordBatch
+from ganglion.wire.messages import RecordBatch, RunEvent
 
 SPAN_S = 10.0
 ONE, TWO = "r/controller/0", "r/controller/1"
@@ -136,6 +136,11 @@ class Stuck:
         stage.batch(ONE, 1, [["run"]])
         stage.pass_time(2 * COMMIT_S)
 
+    def waits(self) -> list[str]:
+        """Return what was told to those who look on."""
+        told = self.stage.link.told("event")
+        return [event.fields["text"] for _, event in told if isinstance(event, RunEvent)]
+
     def close(self) -> None:
         """Stop the pulse."""
         self.stage.hosted.participant._closed.set()
@@ -190,7 +195,7 @@ def test_a_store_that_reads_back_for_long_says_that_it_lives(stage: Stage, monke
 
     monkeypatch.setattr(stage.writer, "heads", heads)
     stuck = Stuck(stage)
-    stuck.free()
+    stage.writer.fails.clear()
     stage.pass_time(RETRY_S["store"])
     before, waits = len(stage.acks), stuck.waits()
     stage.batch(ONE, 2, [["end", "finished", "completed", "now"]])

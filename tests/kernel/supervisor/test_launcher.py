@@ -173,7 +173,7 @@ class Elsewhere(Launched):
         raise AssertionError("it has ended")
 
 
-async def test_a_launcher_may_know_little() -> None:
+async def test_a_launcher_may_know_little(capsys: pytest.CaptureFixture[str]) -> None:
     """An end that is told early is told behind the start; what a launcher cannot do is nothing, or zero."""
     told: list[str] = []
     quick = await Process("x", None, lambda process: told.append(process.end_text)).start(Hasty(), spec("x"))
@@ -184,8 +184,22 @@ async def test_a_launcher_may_know_little() -> None:
     assert ([], ["ended with exit status 5 (its node was lost)"]) == (early, told)
     assert ["so long"] == list(quick.output.lines)
     assert ("there", None, (0.0, 0)) == (quick.host, quick.pid, quick.usage())
+    assert "" == capsys.readouterr().err  # it was sent nothing
     with Hasty().quiesced([Elsewhere()]) as quiet:
         assert not quiet
+
+
+async def test_a_launcher_that_cannot_send_a_signal_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its exception is printed with process, signal and traceback, and whoever sends the next signal goes on."""
+    running = process("muscle.ada.0")
+    running.launcher, running.launched = Hasty(), Elsewhere()
+    running.signal(signal.SIGTERM)
+    running.kill("it hangs")
+
+    first, *_ = told = capsys.readouterr().err.splitlines()
+    assert "launcher Hasty: SIGTERM was not sent to muscle.ada.0" == first
+    assert "launcher Hasty: SIGKILL was not sent to muscle.ada.0" in told
+    assert 2 == told.count("AssertionError: it has ended")
 
 
 TREE = """

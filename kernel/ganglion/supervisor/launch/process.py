@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -64,9 +66,17 @@ class Process:
         return end_text(self.code, self.why)
 
     def signal(self, signum: int) -> None:
-        """Send a signal to the process and its descendants; a process that has ended gets none."""
-        if self.launched is not None and not self.ended.is_set():
+        """Send a signal to the process and its descendants, if it has not ended.
+
+        An exception of the launcher is printed with its traceback; later signals of the escalation are still sent.
+        """
+        if self.launched is None or self.ended.is_set():
+            return
+        try:
             self.launched.signal(signum)
+        except Exception:  # noqa: BLE001 - a plugin's code in a timer callback: the error would be lost
+            what = f"launcher {type(self.launcher).__name__}: {signal.Signals(signum).name} was not sent to {self.name}"
+            sys.stderr.write(f"{what}\n{traceback.format_exc()}")
 
     def kill(self, why: str, signum: int = _KILL) -> None:
         """Kill the process and record the reason."""
