@@ -1,15 +1,18 @@
-"""Learning over the bus: three tasks that must be mastered, and PPO with and without a bus."""
+"""Learning over the bus: three tasks that must be mastered, PPO with and without a bus, and with many bodies."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,27 @@ schedule:
 run_config: {{condition: vanilla}}
 """
 
+BODIES_GATE = 4.0  # times as long as with 64 bodies takes PPO with one until it has mastered CartPole
+MASTERED = 475.0  # mean length of the newest episodes: as many as there are bodies, of one body twenty
+LIMIT_S = 1800.0
+BODIES = """\
+uid: bodies
+seed: 2
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - {environment: {uid: field, name: cartpole}, budget: {episodes: 3000}, episode_end: each, max_steps: 500}
+      agents: [{name: scout, brain: {name: ppo, params: PARAMS}, muscle: ppo, objective: aggregate_rewards}]
+      bodies: {num: COUNT}
+      phase_config: {mode: train}
+      simulation: {name: aeb}
+"""
+SETTINGS = {  # of one body those of the shipped example
+    64: "{rollout: 1024, minibatch: 256, epochs: 10, learning_rate: 0.002, discount: 0.98, trace_decay: 0.8}",
+    1: "{}",
+}
+
 
 def rows(options: Options) -> list[Row]:
     """Train on the three tasks, once each, then PPO with and without the bus in turns."""
@@ -48,6 +72,7 @@ def rows(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ganglion-bench-") as text:
         folder = Path(text)
         found = [_task(folder, name, least) for name, least in TASKS.items()]
+        found.append(_many_bodies(folder))
         pairs = [(learner, alone) for learner in ("sb3", "ppo") for alone in (False, True)]
         return [*found, *(_against_sb3(folder, options, learner, alone) for learner, alone in pairs)]
 
@@ -67,6 +92,38 @@ def _task(folder: Path, name: str, least: float) -> Row:
     note = f"return {mean:.1f} of {len(tested)} episodes, after {steps} steps, {wall_s:.0f} s in all"
     title = name.lower().replace("_", " on ")
     return Row(f"learn, {title}, x return {least:g}", ratio, 1.0, steps / wall_s, 0.0, note)
+
+
+def _many_bodies(folder: Path) -> Row:
+    """Train PPO with 64 bodies and with one, each until CartPole is mastered."""
+    spans_s, steps = {}, {}
+    for count, params in SETTINGS.items():
+        (folder / "bodies.yml").write_text(BODIES.replace("PARAMS", params).replace("COUNT", str(count)))
+        spans_s[count], steps[count] = _until_mastered(folder, f"results-{count}", max(count, 20))
+    note = f"{spans_s[64]:.0f} s and {steps[64]} steps against {spans_s[1]:.0f} s and {steps[1]} steps, one run each"
+    name = f"learn, PPO with 64 bodies until {MASTERED:g}, x speed with one body"
+    return Row(name, spans_s[1] / spans_s[64], BODIES_GATE, 1 / spans_s[64], 1 / spans_s[1], note)
+
+
+def _until_mastered(folder: Path, results: str, window: int) -> tuple[float, int]:
+    """Run the document until the newest episodes are long enough; return seconds from its start, and steps."""
+    argv = [str(Path(sys.executable).with_name("ganglion")), "--results", results, "--quiet", "run", "bodies.yml"]
+    begin_s = time.perf_counter()
+    running = subprocess.Popen(argv, cwd=folder, env={**os.environ, **ONE_THREAD}, stderr=subprocess.DEVNULL)
+    lengths: list[int] = []
+    try:
+        while sum(lengths[-window:]) < MASTERED * window:
+            if running.poll() is not None or time.perf_counter() - begin_s > LIMIT_S:
+                raise RuntimeError(f"{argv}: CartPole was not mastered in {LIMIT_S:g} s; status {running.poll()}")
+            time.sleep(0.5)
+            with suppress(sqlite3.Error):  # as long as there is no table
+                uri = f"file:{folder / results / 'ganglion.db'}?mode=ro"
+                with closing(sqlite3.connect(uri, uri=True)) as store:
+                    lengths = [row[0] for row in store.execute("SELECT steps FROM stored_episodes ORDER BY rowid")]
+        return time.perf_counter() - begin_s, sum(lengths)
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait()
 
 
 def _return(event: Mapping[str, Any]) -> float:
