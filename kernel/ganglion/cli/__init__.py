@@ -1,1 +1,1 @@
-"""COMMANDS: the verbs of the command line; modules hold those that belong together, and decide nothing."""
+"""COMMANDS: the verbs of the command line; each module holds related commands and decides nothing."""

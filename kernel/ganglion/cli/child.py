@@ -1,4 +1,4 @@
-"""Child processes that may run authors' code or import arrays, each asked once; what commands ask them."""
+"""Child processes that may run authors' code or import arrays, one question each; the questions of commands."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from ganglion.supervisor.launch.system import SINGLE_THREAD
 from ganglion.supervisor.life import exit_text
 from ganglion.wire.name import Role
 
-_PYTHON = (sys.executable, "-P")  # -P: nothing in the working folder shadows a module
-_MODULE = "ganglion.cli.child"  # `__name__` is another one in the child
-_DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
-_AT_ONCE_MAX = 4  # environments; each may be a simulator that takes a processor and much memory
-_HANGS = "Timeout ("  # how faulthandler begins what it writes before it ends a process
+_PYTHON = (sys.executable, "-P")  # -P: no file in the working folder shadows a module
+_MODULE = "ganglion.cli.child"  # `__name__` is `__main__` in the child
+_DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs never ends
+_AT_ONCE_MAX = 4  # environments; each may be a simulator that uses a processor and much memory
+_HANGS = "Timeout ("  # prefix of faulthandler's output before it ends a process
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold what a child left: `status` as subprocess has it, None if it was killed for its silence; `text`."""
+    """Hold a child's result: `status` as in subprocess, None if the child was killed after its deadline; `text`."""
 
     status: int | None
     text: str
 
 
 class Children:
-    """Run children, each in a session of its own; several threads may ask at the same time."""
+    """Run children, each in a session of its own; several threads may call `ask` at the same time."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._ended = False
 
     def ask(self, module: str, question: Any, span_s: float) -> Answer:
-        """Run a module with a question in JSON as its standard input; return what it wrote to standard output.
+        """Run a module with a question in JSON as its standard input; return its standard output.
 
-        Whatever lives in its session after its end, or after `span_s`, is killed. Files take the place of pipes: a
+        Processes of the child's session that live after its end, or after `span_s`, are killed. Files replace pipes: a
         simulator that outlives its parent would keep a pipe open for ever.
         """
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as sink:
@@ -83,14 +83,14 @@ class Children:
             return Answer(status, sink.read().decode(errors="backslashreplace"))
 
     def end(self) -> None:
-        """End all children that run, and all that are started later."""
+        """End all running children, and all that are started later."""
         self._ended = True
         for process in tuple(self._running):
             _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the session of a child; its number is not given to another one while something of it lives."""
+    """Kill the session of a child; the session's number is not reused while any of its processes lives."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -105,16 +105,16 @@ def _ask(question: dict[str, Any], task: str = "imports plugins") -> Any:
     return json.loads(answer.text)
 
 
-# -- what commands ask ------------------------------------------------------------------------------------------------
+# -- questions of commands --------------------------------------------------------------------------------------------
 def find_misfits(entries: Sequence[registry.Entry]) -> dict[tuple[str, str, str], str]:
-    """Return what is wrong with plugins by (group, distribution, name); those that fit are left out."""
+    """Return the faults of plugins by (group, distribution, name); plugins without faults are left out."""
     return {(group, distribution, name): fault for group, distribution, name, fault, _ in _imported(entries) if fault}
 
 
 def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return group -> name -> JSON Schema of the map of parameters; a plugin that cannot be imported is left out.
 
-    A name is also there as `distribution:name`.
+    Each name is also present as `distribution:name`.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in groups}
     for group, distribution, name, fault, form in _imported([e for kind in groups for e in registry.entries(kind)]):
@@ -139,7 +139,7 @@ def seeds_of(seed: str, paths: Sequence[Sequence[str | int]]) -> list[str]:
 
 
 def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
-    """Return the path of the stream of random numbers that a process's object gets."""
+    """Return the path of the stream of random numbers for a process's object."""
     if process.role is Role.BRAIN:
         return ["phase", phase.name, "agent", str(process.uid), "brain"]
     place: dict[Role, list[str]] = {
@@ -152,10 +152,10 @@ def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
 
 
 def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
-    """Return the faults of a plan that only its plugins can tell.
+    """Return the faults of a plan that only its plugins can detect.
 
-    Classes, parameters, conditions and recorded episodes (in `store`, too) come first; then each environment is
-    started once, if nothing is wrong with it already; then brains say whether they can learn with what was declared.
+    Classes, parameters, conditions and recorded episodes (also those in `store`) are checked first. Then each
+    environment without faults is started once. Then brains check whether they can learn with the declared spaces.
     """
     rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "tried": True}})
     errors = [row for row in rows if row["severity"] == "error"]
@@ -172,17 +172,17 @@ def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
 
 # -- environments, each started once ----------------------------------------------------------------------------------
 def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), told: dict[str, Any] | None = None) -> Rows:
-    """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
+    """Start each environment of a plan once, in a process of its own, and return maps of faults.
 
-    Faults are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
-    no environment declares. One with `command` or `attach`, or that plays what is recorded, is left out: its ids are
-    unknown before it runs, and pass. Tracebacks go to standard error.
+    Faults are errors of the author's code, values outside their spaces, workers whose declarations differ, and ids that
+    no environment declares. An environment with `command` or `attach`, or one that plays recordings, is skipped: its
+    ids are unknown before it runs, and are accepted. Tracebacks go to standard error.
 
     Args:
         plan: Of a document without other faults.
-        faults: Of plugins that cannot be loaded, or not with their parameters; they are left out, too.
-        told: Its `pairs` are filled with the brains of agents whose spaces are known by then, and with these; its
-            `declared` with what environments declare, by `EnvironmentPlan.trial`.
+        faults: Of plugins that cannot be loaded, or not with their parameters; these are skipped, too.
+        told: Filled by this function: `pairs` with the brains of agents whose spaces are known, and these spaces;
+            `declared` with the declarations of environments, by `EnvironmentPlan.trial`.
     """
     wrong = [_place(fault) for fault in faults]
     orders: dict[str, tuple[PhasePlan, EnvironmentPlan, int]] = {}
@@ -199,7 +199,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), told:
         try:
             found = pool.map(lambda order: _try(children, tree, *order), orders.values())
             answers = dict(zip(orders, found, strict=True))
-        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not get it
+        except BaseException:  # Ctrl-C in particular: children have sessions of their own and do not receive it
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
             raise
@@ -222,9 +222,9 @@ def _variants(phase: PhasePlan, environment: EnvironmentPlan) -> range:
 def _try(
     children: Children, tree: Mapping[str, Any], phase: PhasePlan, environment: EnvironmentPlan, worker: int
 ) -> dict[str, Any]:
-    """Return what a child found, or what its end says."""
+    """Return the answer of a child, or a fault with the cause of its end."""
     table = (environment.recovery or phase).deadlines_s
-    start_s, shutdown_s = (  # a call that may take for ever gets the usual time
+    start_s, shutdown_s = (  # a call without a deadline gets the default one
         span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
         for word in ("start", "shutdown")
     )
@@ -243,7 +243,7 @@ def _try(
 
 
 def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> Iterator[tuple[str, str]]:
-    """Yield (place, message) of all that is wrong, in document order, and fill `pairs`."""
+    """Yield (place, message) of each fault in document order, and fill `pairs`."""
     for phase in plan.phases:
         declared: dict[str, dict[str, Any]] = {}
         unknown: list[str] = []
@@ -274,7 +274,7 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
 
 # -- in the child -----------------------------------------------------------------------------------------------------
 def _import(rows: Sequence[Sequence[str]]) -> Iterator[list[Any]]:
-    """Yield each plugin with what is wrong with it, and the form of its parameters where it is a class that fits."""
+    """Yield each plugin with its fault, and with the form of its parameters if it is a valid class."""
     for group, distribution, name in rows:
         try:
             found = registry.load(group, f"{distribution}:{name}")
@@ -286,7 +286,7 @@ def _import(rows: Sequence[Sequence[str]]) -> Iterator[list[Any]]:
 
 
 def _unfit(question: dict[str, Any]) -> Rows:
-    """Return what brains say against the sensors and actuators of their agents, and what bodies do not fit."""
+    """Return the objections of brains to the sensors and actuators of their agents, and the faults of bodies."""
     from ganglion.peer import check
     from ganglion.sdk import ActuatorInformation, SensorInformation
     from ganglion.sdk.spaces import space_from_wire
@@ -300,7 +300,7 @@ def _unfit(question: dict[str, Any]) -> Rows:
         cls = registry.load("brain", pair["brain"], plan["folder"], plan["allow"])
         try:
             cls.check_spaces(*rows, **pair["params"])
-        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it becomes a fault
+        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; the error becomes a fault
             found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {error}"))
     return found
 
@@ -333,18 +333,18 @@ def form_of(cls: type[Any]) -> dict[str, Any]:
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """Return what a type accepts; nothing is said of one that JSON cannot describe, so that it is not refused."""
+    """Return the schema of a type; empty for a type that JSON cannot describe, so that its values are accepted."""
     from pydantic import TypeAdapter
 
     try:
         found = TypeAdapter(hint).json_schema()
     except Exception:  # noqa: BLE001 - authors' types may raise anything
         return {}
-    return {} if "$defs" in found else found  # references would lead nowhere within another schema
+    return {} if "$defs" in found else found  # references would be broken within another schema
 
 
 def _is_plain(value: object) -> bool:
-    """Say whether a value can stand in a document as it is."""
+    """Say whether a document can contain a value as it is."""
     try:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (TypeError, ValueError):
@@ -352,7 +352,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _child() -> None:
-    """Answer one question; what plugins print while they are imported goes to stderr."""
+    """Answer one question; output of plugins during their import goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     question = json.load(sys.stdin)

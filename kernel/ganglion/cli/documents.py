@@ -1,4 +1,4 @@
-"""`ganglion check`, `schema`: what there is to say of documents without starting a run."""
+"""`ganglion check`, `schema`: commands for documents that start no run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def print_schema(kind: str, plugins: bool, out: str | None) -> None:
 def _schema(kind: str, plugins: bool) -> dict[str, Any]:
     """Return the schema of run documents, or that of a kind of documents that a plugin knows.
 
-    That one may have the definitions of run documents inside; then it takes the parameters of plugins, too.
+    A plugin's schema may contain the definitions of run documents; if so, it takes the parameters of plugins, too.
     """
     installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
     kinds = {"run": schema, "config": config_schema, **{entry.name: None for entry in registry.entries("schema")}}

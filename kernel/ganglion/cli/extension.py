@@ -1,7 +1,7 @@
-"""What commands of plugins may use of the kernel beside `ganglion.sdk`: settings, documents, stores, sessions.
+"""The interface of the kernel for commands of plugins, besides `ganglion.sdk`: settings, documents, stores, sessions.
 
-Nothing else behind the command line is promised but `settings`, `stores` and `table`, which are quick to import.
-Importing this imports no numpy and starts nothing.
+Of the other modules of the command line only `settings`, `stores` and `table` are stable; these are quick to import.
+Importing this module imports no numpy and starts nothing.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from ganglion.wire.messages import Nothing, RunEvent, RunRequest, RunSignal, Sub
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "span", "store_class", "store_uri", "write"]
-__all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
+__all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # besides a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 __all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "launcher_of", "new_pair"]  # the machine
-__all__ += ["Pace", "document_file", "thinned"]  # what programs and notebooks see
+__all__ += ["Pace", "document_file", "thinned"]  # views of programs and notebooks
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "path_of", "put"]

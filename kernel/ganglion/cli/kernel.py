@@ -92,7 +92,7 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str], tell:
 
 
 def _hold(path: Path) -> int:
-    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names its holder."""
+    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names the holder."""
     held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ def _hold(path: Path) -> int:
 
 
 def _tell(run: str, news: RunEvent) -> None:
-    """Print what a run waits for, and its warnings: a daemon has no other view of its runs."""
+    """Print a run's waits and warnings: a daemon has no other view of its runs."""
     if news.event in (event.WAITING, event.WARNING):
         _say(f"run {run}: {printable(str(news.fields.get('text', '')))}")
 
@@ -117,7 +117,7 @@ def _say(text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader has ended, as in `ganglion kernel | head`: a daemon goes on without
+    except BrokenPipeError:  # the reader has ended, as in `ganglion kernel | head`: a daemon continues without it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -184,7 +184,7 @@ def submit(settings: Settings, /, files: tuple[str, ...], wait: bool, **more: An
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from error
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
-    if wait:  # before joining: a participant that imports for seconds, on a busy machine, is lost as silent
+    if wait:  # before joining: on a busy machine slow imports after joining would count as silence
         from ganglion.supervisor.runs import Outcome
 
         progress = make_progress(settings)

@@ -86,9 +86,9 @@ def tell_topics(settings: Settings, /, run: str, uid: str, given: Sequence[str],
 
 
 def _send(settings: Settings, *wishes: RunSignal) -> int:
-    """Send flow signals up to one that is refused; print the governor's last answer, and return the exit status.
+    """Send flow signals until one is refused; print the governor's last answer, and return the exit status.
 
-    If PAUSE is among them the answer comes when all workers are paused.
+    A PAUSE among them is answered when all workers are paused.
     """
     with find_run(settings.results, settings.kernel, wishes[0].run) as operator:
         for wish in wishes:
@@ -114,7 +114,7 @@ def _say(settings: Settings, answer: Signalled) -> int:
     return 0 if answer.accepted else 1
 
 
-_TELL_S = 5.0  # between two lines that say so
+_TELL_S = 5.0  # between two lines about the wait
 
 
 @click.command("attach")
@@ -146,7 +146,7 @@ def attach(
                 return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, lambda: joined.append(True))
             except (PeerLost, RemoteProtocolError, CallFailed) as error:
                 reason = str(error)
-                if joined:  # a broker that is lost is replaced, and the run waits for this environment
+                if joined:  # a lost broker is replaced, and the run waits for this environment
                     joined.clear()
                     until_s = time.monotonic() + RECONNECT_S
         now_s = time.monotonic()
@@ -159,7 +159,7 @@ def attach(
 
 
 def _connections(settings: Settings) -> Sequence[Connection]:
-    """Return the kernels to try: the one that was named, else all that are alive, newest first."""
+    """Return the kernels to try: the named one, else all live kernels, newest first."""
     if settings.kernel is not None:
         try:
             return [read_connection(settings.kernel)]
@@ -169,7 +169,7 @@ def _connections(settings: Settings) -> Sequence[Connection]:
 
 
 def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
-    """Return what the process needs to find its place."""
+    """Return the variables by which the process joins the bus."""
     variables = place_variables(connection, role, uid, connection.endpoint)
     variables |= {"GANGLION_PLUGIN": name, "GANGLION_FOLDER": str(Path.cwd())}
     if role == "observer":
@@ -180,7 +180,7 @@ def _variables(connection: Connection, role: str, name: str, uid: str, run: str)
 
 
 def place_variables(connection: Connection, role: str, uid: str, endpoint: str) -> dict[str, str]:
-    """Return the variables by which a process finds its place on the bus of a kernel."""
+    """Return the variables by which a process takes its place on the bus of a kernel."""
     observes = role == "observer"
     keys = connection.keys("observer" if observes else "attach")
     return {

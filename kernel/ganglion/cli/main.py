@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class Commands(click.Group):
-    """Know the commands by name only: ours by a table, those of plugins by entry point."""
+    """Find commands by name: the kernel's own in a table, those of plugins by entry point."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -66,7 +66,7 @@ class Commands(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is meant; one that there is not is answered with the nearest."""
+        """Return the named command; the error for an unknown name suggests the nearest one."""
         name = args[0]
         if not name.startswith("-") and self.get_command(context, name) is None:
             from ganglion.sdk.naming import nearest
@@ -76,7 +76,7 @@ class Commands(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their lines of help, importing none of them."""
-        from ganglion.cli.plugins import manual  # late: reads their sources, where no other command has to
+        from ganglion.cli.plugins import manual  # late: reads sources of plugins, which no other command needs
 
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]
         for name, entry in _of_plugins().items():
@@ -89,7 +89,7 @@ class Commands(click.Group):
 
 def _of_plugins() -> dict[str, Any]:
     """Return the commands of plugins by name."""
-    from ganglion import registry  # reads the metadata of all distributions: only where our own table ends
+    from ganglion import registry  # reads the metadata of all distributions: only after our own table
 
     return {entry.name: entry for entry in registry.entries("command")}
 
@@ -101,7 +101,7 @@ def _object(path: str) -> click.Command:
 
 
 def _with_options(command: click.Command) -> click.Command:
-    """Add the options of every command, but those that the command has itself."""
+    """Add the options common to all commands, except those that the command defines itself."""
     own = {name for parameter in command.params for name in parameter.opts}
     command.params += [option for option in options(hidden=True) if not own & set(option.opts)]
     if isinstance(command, click.Group):
@@ -120,7 +120,7 @@ click.version_option(__version__, prog_name="ganglion", message="%(prog)s %(vers
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return what an encoding lacks as JSON escapes it: in JSON it is the same text, elsewhere it can be read."""
+    """Return unencodable text with JSON escapes: in JSON the text is unchanged, elsewhere it is readable."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
@@ -132,12 +132,12 @@ codecs.register_error(_ESCAPED, _escaped)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status.
 
-    0 is ok, 1 a run failed, 2 nothing was started, 130 interrupted; there is no other one. A command returns its own
+    0 is ok, 1 a run failed, 2 nothing was started, 130 interrupted; there is no other status. A command returns its own
     status, None for 0.
     """
     settings = Settings()
-    atexit.register(gc.freeze)  # else the interpreter looks for a quarter of a second through all that it will free
-    os.umask(mask := os.umask(0))  # commands narrow it; a caller in this process gets it back
+    atexit.register(gc.freeze)  # otherwise the interpreter searches all objects at exit for 0.25 s
+    os.umask(mask := os.umask(0))  # commands narrow the mask; it is restored for a caller in this process
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_ESCAPED)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -155,10 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if settings.verbosity > 0:
             traceback.print_exception(error)
         else:
-            text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
+            text = "\n".join(printable(line) for line in str(error).split("\n"))  # may contain other programs' text
             click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
         return error.exit_status
-    except BrokenPipeError:  # the reader of our output has gone; the interpreter would complain at its flush
+    except BrokenPipeError:  # the reader of our output has ended; the interpreter's own flush would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     finally:

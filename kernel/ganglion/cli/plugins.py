@@ -22,7 +22,7 @@ from ganglion.sdk.naming import nearest
 
 
 def manual(entry: Entry) -> str | None:
-    """Return the docstring of a plugin's class or function; None where its source cannot be found, or says nothing."""
+    """Return the docstring of a plugin's class or function; None if it has none, or its source is not found."""
     module, _, name = entry.value.partition(":")
     spec = _spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
@@ -36,7 +36,7 @@ def manual(entry: Entry) -> str | None:
 
 
 def _spec(module: str) -> ModuleSpec | None:
-    """Return where a module lies; none of its packages is imported."""
+    """Return the spec of a module; none of its packages is imported."""
     top, *parts = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -92,7 +92,7 @@ def _group(name: str) -> str | None:
 
 
 def _lines(rows: list[dict[str, Any]], check: bool, named: bool) -> Iterator[str]:
-    """Yield aligned columns, a misfit below its plugin, then the manuals of those that were named."""
+    """Yield aligned columns, each fault below its plugin, then the manuals of the named plugins."""
     columns = ("group", "name", "distribution", "version", "summary")
     head, *lines = aligned([[column.upper() for column in columns], *([row[c] for c in columns] for row in rows)])
     yield head

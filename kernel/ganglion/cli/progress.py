@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ganglion.wire.messages import RunEvent
 
 _NAME_WIDTH = 16
-_EPISODES_PER_S = 20  # more than that become one line per second
-_TIMED = (event.EPISODE_ENDED, event.EPISODES_ENDED)  # say how long the run lasts, and how long the phase still may
+_EPISODES_PER_S = 20  # above this rate one line per second sums up the episodes
+_TIMED = (event.EPISODE_ENDED, event.EPISODES_ENDED)  # events shown with the elapsed and the remaining time
 _QUIET = (event.PEER_JOINED, event.STEPS_TAKEN, event.PHASE_PLACED)  # shown with -v
 
 
@@ -51,7 +51,7 @@ def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write and flush; a reader that has gone is no reason to end a run, or to lose the rest of its output."""
+    """Write and flush; if the reader has ended, the run continues and the rest of its output is dropped."""
     try:
         stream.write(text)
         stream.flush()
@@ -62,7 +62,7 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 class Progress:
-    """Show how runs go; the base shows notes only, and counts the steps that the last line tells."""
+    """Show the progress of runs; the base class shows notes only, and counts the steps for the last line."""
 
     def __init__(
         self, settings: Settings, out: TextIO, err: TextIO, clock: Callable[[], float] = time.monotonic
@@ -80,7 +80,7 @@ class Progress:
         self.started_s[run] = self.clock()
 
     def event(self, run: str, news: RunEvent) -> None:
-        """Take in an event of a run."""
+        """Process an event of a run."""
         phase = run, news.fields.get("phase")
         if news.event == event.PHASE_STARTED:
             self.paces[phase] = Pace.of(news.fields, self.clock())
@@ -89,7 +89,7 @@ class Progress:
         if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
             self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
         if news.event == event.WARNING:
-            who = f"{news.fields['name']}: " if "name" in news.fields else ""  # a participant's word, not ours
+            who = f"{news.fields['name']}: " if "name" in news.fields else ""  # text of a participant, not ours
             text = f"warning: {who}{news.fields.get('text', '')}"
             self.note("\n".join(printable(line) for line in text.splitlines()))
         self.show(run, news)
@@ -98,18 +98,18 @@ class Progress:
         """Show an event."""
 
     def refresh(self) -> None:
-        """Show what changes without an event: the time."""
+        """Show the current time, which changes without an event."""
 
     def note(self, text: str) -> None:
         """Show a sentence that belongs to no event."""
         _put(self.err, text + "\n")
 
     def end(self, outcome: Outcome, store: str | None) -> None:
-        """Show how a run ended; `store` is where its rows are, None where nothing was stored."""
+        """Show how a run ended; `store` is the place of its rows, None if nothing was stored."""
         self.paces = {phase: pace for phase, pace in self.paces.items() if phase[0] != outcome.run}
 
     def times(self, run: str) -> dict[str, float]:
-        """Return for how long a run has lasted, and where that is known, for how long its newest phase still may."""
+        """Return the elapsed time of a run and, if known, the remaining time of its newest phase."""
         if run not in self.started_s:
             return {}
         now_s = self.clock()
@@ -121,7 +121,7 @@ class Progress:
         """Stop showing."""
 
     def _story(self, outcome: Outcome) -> None:
-        """Write what went wrong, first things first."""
+        """Write the causes of a failure, the first cause first."""
         if not outcome.report:
             return
         first, *rest = outcome.report
@@ -129,7 +129,7 @@ class Progress:
         _put(self.err, "\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
 
     def _ending(self, outcome: Outcome, store: str | None) -> Iterator[str]:
-        """Yield how a run ended, and what a person may do next."""
+        """Yield how a run ended, and the next commands for the user."""
         steps = self.steps.get(outcome.run, 0)
         reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
         where = f" in {without_password(store)}" if store else ""
@@ -142,7 +142,7 @@ class Progress:
 
 
 class PlainProgress(Progress):
-    """Write one line per event, and none per episode when there are more than twenty in a second."""
+    """Write one line per event; more than twenty episodes in a second are summed up in one line."""
 
     def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
         super().__init__(settings, out, err)
@@ -159,7 +159,7 @@ class PlainProgress(Progress):
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""
         silent = self.settings.verbosity < (1 if news.event in _QUIET else 0)
-        if silent or news.event == event.WARNING:  # a note has the sentence of a warning
+        if silent or news.event == event.WARNING:  # the text of a warning is shown as a note
             return
         if news.event != event.EPISODE_ENDED:
             self._flush(news.time_s)
@@ -168,7 +168,7 @@ class PlainProgress(Progress):
         self._tell(run, news)
 
     def end(self, outcome: Outcome, store: str | None) -> None:
-        """Write what went wrong, then the end."""
+        """Write the causes of a failure, then the end."""
         super().end(outcome, store)
         self._story(outcome)
         if self.settings.verbosity >= 0:
@@ -206,7 +206,7 @@ class PlainProgress(Progress):
 
 
 class JsonProgress(Progress):
-    """Write one JSON object per event; the last of a run has how it ended."""
+    """Write one JSON object per event; the last object of a run says how it ended."""
 
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""
@@ -233,6 +233,6 @@ def make_progress(settings: Settings) -> Progress:
     dumb = os.environ.get("TERM", "") in ("", "dumb") or not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     if settings.plain or dumb or settings.verbosity < 0 or not sys.stdout.isatty():
         return PlainProgress(settings, sys.stdout, sys.stderr)
-    from ganglion.cli.screen import LiveProgress  # rich costs 30 ms, and a pipe needs none of it
+    from ganglion.cli.screen import LiveProgress  # rich takes 30 ms to import, and a pipe does not need it
 
     return LiveProgress(settings, sys.stdout, sys.stderr)

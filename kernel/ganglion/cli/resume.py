@@ -1,4 +1,4 @@
-"""`ganglion resume`: goes on with a run that was interrupted, has failed, or whose processes have vanished."""
+"""`ganglion resume`: resumes a run that was interrupted, has failed, or whose processes have vanished."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
 def _complete(
     settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], table: ProcessTable, ended: Ended
 ) -> int:
-    """Complete a run that has finished, but whose supervisor was lost before it could seal the manifest; return 0."""
+    """Complete a finished run whose supervisor was lost before it sealed the manifest; return 0."""
     if table.boot == boot_id() != "":
         end_orphans(folder.run, table)
     remove_connection(settings.results, folder.run)
@@ -109,12 +109,12 @@ def _complete(
 
 
 def _recovery_plan(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> RecoveryPlan:
-    """Return how the run goes on; what was left of its processes is ended before."""
+    """Return the plan of the resumption; remaining processes of the run are ended first."""
     run, status = folder.run, manifest.get("status")
     table = read_process_table(folder.path)
     if table is None:
         for path, connection in find_connections(settings.results):
-            if connection.run == run:  # its supervisor has not written down anything yet
+            if connection.run == run:  # its supervisor has not written any state yet
                 raise UsageError(f"run {run} goes on already (process {connection.pid}, {path})")
         remove_connection(settings.results, run)
         return recovery_plan(folder.path, run, status, False, False)
@@ -131,7 +131,7 @@ def _recovery_plan(settings: Settings, folder: RunFolder, manifest: Mapping[str,
 
 
 def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
-    """Return in which versions this installation is not that of the run; UsageError unless that is accepted."""
+    """Return how this installation's versions differ from the run's; UsageError unless that is accepted."""
     now = fingerprint()
     found = differences({name: manifest.get(name) for name in now}, now)
     if found and not accept:
@@ -144,7 +144,7 @@ def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
 
 
 def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
-    """Return the URI of the run's store: as it was, or as it is given now, where that is the same."""
+    """Return the URI of the run's store: the recorded one, or the given one if both are the same."""
     then = manifest.get("store")
     if then is None:
         return "none"
@@ -162,7 +162,7 @@ def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
 async def _resume(
     session: RunSession, plan: Plan, folder: RunFolder, recovery: RecoveryPlan, others: Sequence[str]
 ) -> int:
-    """Go on with a run; return the exit status of the command."""
+    """Resume a run; return the exit status of the command."""
     session.progress.begin(folder.run, plan.seed, str(folder.path))
     for text in (*recovery.wrong, *(f"accepted: {text}" for text in others)):
         session.progress.note(f"warning: {text}")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
     """Return a plan's phases and processes, each with its seed, as plain values."""
-    from ganglion.cli.child import path_of, seeds_of  # a child has the arrays that seeds are made with
+    from ganglion.cli.child import path_of, seeds_of  # a child imports the arrays that make seeds
     from ganglion.supervisor.folder import run_id
 
     phases = []
@@ -71,7 +71,7 @@ def _start(process: Process, phase: PhasePlan) -> str:
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield what would be started as text."""
+    """Yield the processes of a plan as text."""
     for row in rows:
         yield f"{row['uid']} · seed {row['seed']} · {row['source']}"
         for phase in row["phases"]:
@@ -88,7 +88,7 @@ _REDRAW_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Hold what was given beside the documents."""
+    """Hold the options given with the documents."""
 
     overrides: tuple[str, ...] = ()
     seed: int | None = None
@@ -132,9 +132,9 @@ def command(
     from ganglion import registry
 
     with warmed(settings) as launcher:
-        store_of(settings)  # a store that nothing can open is refused before anything starts
+        store_of(settings)  # a store that no plugin can open is refused before anything starts
         plans = load(files, options, settings.verbosity > 0)
-        launcher.prepare(registry.shared_imports(plans[0]))  # at once: its check waits for that
+        launcher.prepare(registry.shared_imports(plans[0]))  # at once: the check of the plan waits for these imports
     from ganglion.transport import loop
 
     session = RunSession(settings, options, launcher)
@@ -145,7 +145,7 @@ def command(
 def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:
     """Return the plans of all documents; DocumentError with the faults of all of them.
 
-    Warnings are printed, `verbose` also which names of other projects were read as ours.
+    Warnings are printed; with `verbose` also the names of other projects that were read as ours.
     """
     from ganglion import registry
     from ganglion.document import load_document
@@ -188,7 +188,7 @@ class RunSession:
         """Carry out all plans; return the exit status of the command."""
         from ganglion.supervisor.folder import reserve
 
-        first = reserve(self.settings.results, plans[0].uid, self.options.name)  # has the broker's log, too
+        first = reserve(self.settings.results, plans[0].uid, self.options.name)  # also holds the broker's log
         self.progress.begin(first.run, plans[0].seed, str(first.path))
         gate = asyncio.Semaphore(self.options.parallel)
 
@@ -208,9 +208,9 @@ class RunSession:
     async def attend(
         self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]], checked: Plan | None = None
     ) -> int:
-        """Do some work between the start of a session and its end; return the exit status of the command.
+        """Run `work` between the start of a session and its end; return the exit status of the command.
 
-        `checked` is the plan whose plugins are looked at while it starts.
+        `checked` is the plan whose plugins are checked while the session starts.
         """
         where = self.options.where
         tcp = "bind" in where or any(plan.needs_tcp for plan in plans)
@@ -230,7 +230,7 @@ class RunSession:
         return self._status(len(plans))
 
     async def execute(self, plan: Plan, folder: RunFolder | None, recovery: RecoveryPlan | None = None) -> None:
-        """Carry out one run that has been checked, and show how it ended; the begin of one with a folder was shown."""
+        """Carry out a checked run, and show how it ended; the begin of a run with a folder was shown already."""
 
         def begin(run: str) -> None:
             if folder is None:
@@ -241,7 +241,7 @@ class RunSession:
         self.statuses.append(outcome.exit_status)
 
     async def _redraw(self) -> None:
-        """Let the time that a view shows pass, until the end."""
+        """Refresh the time in the view until the end."""
         while True:
             await asyncio.sleep(_REDRAW_S)
             self.progress.refresh()
@@ -261,9 +261,9 @@ class RunSession:
             await self.execute(plan, folder)
 
     def _status(self, planned: int) -> int:
-        """Return what the command ends with: interruption before failure before what was left behind."""
+        """Return the exit status of the command: interruption before failure before orphaned processes."""
         defects = self.session.report_defects()
-        whole = self.statuses == [0] * planned  # Ctrl-C came behind the last step
+        whole = self.statuses == [0] * planned  # Ctrl-C came after the last step
         if INTERRUPTED in self.statuses or (self.session.interrupts and not whole):
             return INTERRUPTED
         return 1 if defects or 1 in self.statuses else max(self.statuses, default=0)

@@ -28,15 +28,15 @@ _BARS = "▁▂▃▄▅▆▇█"
 _REDRAW_S = 0.1  # at most ten redraws a second
 _WIDTH = 12
 _LABEL, _CURVE_ROWS, _CURVE_WIDTH = 9, 5, 72
-_CURVE_EPISODES, _CURVES = 10, 3  # of a phase with at least so many episodes, of so many agents
+_CURVE_EPISODES, _CURVES = 10, 3  # for a phase with at least this many episodes; for this many agents
 _SMOOTH = 0.1  # of all episodes so far: the first and the last tenth are compared
 
 
 def _bars(values: list[float], width: int, rows: int) -> tuple[list[str], float, float]:
-    """Return numbers, thinned to `width` by means, as bars of so many rows, and the least and greatest of the means."""
+    """Return numbers, thinned to `width` by means, as bars of `rows` rows, and the least and greatest of the means."""
     means = thinned(values, width)
     low, high, full = min(means), max(means), rows * len(_BARS)
-    if low == high:  # neither good nor bad: nothing to compare it with
+    if low == high:  # equal values have no scale
         heights = [full // 2 + 1] * len(means)
     else:
         heights = [1 + min(full - 1, int((mean - low) / (high - low) * full)) for mean in means]
@@ -66,14 +66,14 @@ class _Phase:
 
 
 class LiveProgress(Progress):
-    """Draw one line per phase, and below it what a run waits for."""
+    """Draw one line per phase, and below it the wait of a run."""
 
     def __init__(
         self, settings: Settings, out: TextIO, err: TextIO, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(settings, out, err, clock)
         self._console = Console(file=out, highlight=False)
-        # Nothing draws by itself: a thread of its own would be one more thing that forks and signals meet.
+        # No automatic drawing: a thread would interfere with forks and signals.
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(_WIDTH),
@@ -96,7 +96,7 @@ class LiveProgress(Progress):
         self.note(f"ganglion {__version__} · run {run} · seed {seed} · {folder}")
 
     def show(self, run: str, news: RunEvent) -> None:
-        """Take in an event and draw, unless the last drawing is very young."""
+        """Process an event and draw, unless the last drawing is less than `_REDRAW_S` old."""
         phase = self._phases.get((run, news.fields.get("phase")))
         if news.event == event.RUN_STARTED:
             self._participants[run] = printable(str(news.fields.get("participants", "")))
@@ -110,7 +110,7 @@ class LiveProgress(Progress):
             self.refresh()
 
     def refresh(self) -> None:
-        """Draw: time passes without events, too."""
+        """Draw; the time changes without events, too."""
         if not self._phases and not self._waiting:
             return
         self._drawn_s = self.clock()
@@ -141,7 +141,7 @@ class LiveProgress(Progress):
         super().end(outcome, store)
 
     def _draw_curves(self, run: str) -> None:
-        """Draw how the returns of the phase with the most episodes went."""
+        """Draw the returns of the phase with the most episodes over time."""
         paces = [pace for (of, _), pace in self.paces.items() if of == run]
         pace = max(paces, key=lambda pace: pace.episodes, default=None)
         if pace is None or pace.episodes < _CURVE_EPISODES:
@@ -164,12 +164,12 @@ class LiveProgress(Progress):
         self._waiting = ""
         key = run, fields.get("phase")
         pace = self.paces[key]
-        known = self._phases.get(key)  # it begins again
+        known = self._phases.get(key)  # the phase begins again
         bar = self._bars.add_task("", total=pace.limit, count="", more="") if known is None else known.bar
         self._phases[key] = _Phase(bar, pace)
 
     def _change(self, phase: _Phase, what: str, fields: dict[str, Any]) -> None:
-        """Take in an event of a phase that has started."""
+        """Process an event of a phase that has started."""
         if what == event.PHASE_ENDED:
             self._bars.stop_task(phase.bar)
         elif what == event.EVALUATION_ENDED:
@@ -179,7 +179,7 @@ class LiveProgress(Progress):
 
     # -- drawing ------------------------------------------------------------------------------------------------------
     def _describe(self, phase: _Phase, run: str) -> None:
-        """Write the words of a bar."""
+        """Write the text of a bar."""
         pace, more = phase.pace, []
         count = f"{pace.episodes}/{pace.limit} episodes" if pace.limit else f"{pace.episodes} episodes"
         speed, left_s = pace.steps_per_s, pace.left_s(self.clock())
@@ -201,7 +201,7 @@ class LiveProgress(Progress):
         self._bars.update(phase.bar, completed=pace.part, description=named, count=count, more="   ".join(more))
 
     def _leave(self, keys: list[tuple[str, Any]]) -> None:
-        """Print bars for good, and draw them no more."""
+        """Print bars for the last time, and stop drawing them."""
         self.refresh()
         phases = [self._phases.pop(key) for key in keys]
         if not self._phases and self._live is not None:

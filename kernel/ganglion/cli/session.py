@@ -36,20 +36,20 @@ _PROCESSORS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
 
 
 def document_file(word: str) -> str:
-    """Return the file that a word of the command line means; PluginInvalid if it is no file and looks like none.
+    """Return the file named by a word of the command line; PluginInvalid for a plain name that is unknown.
 
-    Such a word is the name of a plugin's document; the module that names the document's place imports nothing heavy.
+    Such a word names a plugin's document. The module that locates the document imports nothing heavy.
     """
     if word == "-" or Path(word).exists():
         return word
-    from ganglion import registry  # reads the metadata of all distributions: not for a file that is there
+    from ganglion import registry  # reads the metadata of all distributions, which an existing file does not need
 
     found = [entry for entry in registry.entries("document") if entry.name == word]
     return str(registry.load("document", word)) if found or _NAME.fullmatch(word) else word
 
 
 def check_name(name: str | None, files: Sequence[str]) -> None:
-    """Refuse one id for several runs."""
+    """Raise UsageError for one id with several documents."""
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
 
@@ -62,9 +62,9 @@ _BESIDE = {"serve": "ganglion-web", "metrics": "ganglion-observers", "observe": 
 
 
 def companions(settings: Settings, options: dict[str, Any]) -> list[contextlib.AbstractContextManager[Tell]]:
-    """Take from options those of `companion_options`; return what plugins offer for them, of which nothing is started.
+    """Remove `companion_options` from options; return the plugins' objects for them, none of which is started.
 
-    UsageError: no plugin offers it, or it lacks what it needs.
+    UsageError: no plugin offers the option, or the plugin lacks a requirement.
     """
     from ganglion import registry
 
@@ -83,7 +83,7 @@ def companions(settings: Settings, options: dict[str, Any]) -> list[contextlib.A
 
 @contextlib.contextmanager
 def beside(found: Sequence[contextlib.AbstractContextManager[Tell]], own: Tell) -> Iterator[Tell]:
-    """Have companions beside what the block does; yield what tells an event to `own` and to all of them."""
+    """Run companions during the block; yield the function that sends an event to `own` and to all companions."""
     with contextlib.ExitStack() as stack:
         told = [own, *map(stack.enter_context, found)]
 
@@ -115,10 +115,10 @@ def bind_options(command: Command) -> Command:
 
 
 def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
-    """Return the settings of a supervisor for `--bind`; UsageError if that would be open to other machines.
+    """Return the settings of a supervisor for `--bind`; UsageError if it would be open to other machines unencrypted.
 
-    The result has `remote`, where connections are encrypted, or `bind`, where the system keeps others away, or
-    nothing: there is an endpoint for this machine in any case.
+    The result has `remote` for encrypted connections, or `bind` if the system keeps other machines away, or nothing:
+    there is an endpoint for this machine in any case.
     """
     if bind is None:
         if no_curve:
@@ -138,13 +138,13 @@ def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
 
 
 def processors(text: str, there: set[int]) -> set[int]:
-    """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if it is none, or one is not `there`."""
+    """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if invalid, or if one is not in `there`."""
     if _PROCESSORS.match(text) is None:
         wanted = "auto, free or a list of processors, as in `0`, `0,2` or `1-3`"
         raise UsageError(f"cpus: expected {wanted}, found {text[:80]!r}")
     found: set[int] = set()
     for first, _, last in (part.partition("-") for part in text.split(",")):
-        if int(last or first) > max(there):  # before a range of any length is made
+        if int(last or first) > max(there):  # before a range of any length is created
             raise UsageError(f"cpus: expected processors up to {max(there)}, found {last or first}")
         found |= set(range(int(first), int(last or first) + 1))
     missing = sorted(found - there)
@@ -154,7 +154,7 @@ def processors(text: str, there: set[int]) -> set[int]:
 
 
 def confine(settings: Settings) -> None:
-    """Keep this process, and what it will start, on the processors and to the rights of files of the settings."""
+    """Restrict this process and its children to the processors and the file permissions of the settings."""
     os.umask(settings.mask)
     if settings.cpus in (AUTO, FREE):
         return
@@ -165,7 +165,7 @@ def confine(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def warmed(settings: Settings) -> Iterator[Local]:
-    """Yield a launcher whose imports run while the block looks at what is to start; it is ended if that raises."""
+    """Yield a launcher whose imports run during the block; the launcher is ended if the block raises."""
     confine(settings)
     launcher = Local()
     launcher.warm_up()
@@ -178,7 +178,7 @@ def warmed(settings: Settings) -> Iterator[Local]:
 
 
 def launcher_of(settings: Settings) -> Launcher | None:
-    """Return what starts the processes of runs, None: the launcher of this machine; UsageError if there is no such."""
+    """Return the launcher of a run's processes, None: this machine's; UsageError if there is no such launcher."""
     if settings.launcher is None:
         return None
     from ganglion import registry  # as above
@@ -201,22 +201,22 @@ _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl
 class Session:
     """Carry out runs with one supervisor and its broker; use as an asynchronous context manager.
 
-    UsageError if the broker cannot be started: nothing else was started then. `found` says after the end what was left
-    behind and had to be ended; nothing, as it should be.
+    UsageError if the broker cannot be started; nothing else was started then. After the end `found` lists orphaned
+    processes that had to be ended; it is normally empty.
 
     Args:
-        settings: Where results and store are; `--store none` keeps nothing.
-        name: The session's name, plain as a run's id is; None for a daemon.
-        logs: Folder of the broker's own output, made if it is not there.
+        settings: Of the command; `--store none` stores nothing.
+        name: The session's name, plain like a run's id; None for a daemon.
+        logs: Folder of the broker's own output, created if missing.
         launcher: That of this machine, if it is warm already; the setting `launcher` may name another for participants.
         tcp: Whether programs of other languages take part.
         report: Called with (run, event) for each event of each run.
         note: Called with the sentence of `words` for each Ctrl-C.
-        words: What is said at the first Ctrl-C, at the second, and at the third and all that follow.
+        words: The sentences for the first Ctrl-C, the second, and the third and all later ones.
         allow: Packages that import paths may name.
-        where: What `checked_bind` returns.
-        first: The plan that is checked first, while the broker comes up.
-        service: Answers operators, else the service of a kernel that carries out its own runs.
+        where: The result of `checked_bind`.
+        first: The plan that is checked first, while the broker starts.
+        service: Answers operators; default: the service of a kernel that carries out its own runs.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class Session:
         self.found: list[str] = []
         self.store = store_of(settings)
         self._results = settings.results
-        self._own = None if name is None else settings.results / name  # has the connection file, for want of a better
+        self._own = None if name is None else settings.results / name  # for the connection file, if need be
         self._logs = logs
         self._note = note
         self._first = first
@@ -282,12 +282,12 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Say whether the broker is there: without it every run fails."""
+        """Say whether the broker runs: without it every run fails."""
         broker = self.supervisor.broker
         return broker is not None and not broker.ended.is_set()
 
     def places(self) -> list[str]:
-        """Return in words where the session can be reached, and the files that say so."""
+        """Return as text the endpoints of the session, and the connection files."""
         connection, remote = self.supervisor.connection, self.supervisor.remote_file
         assert connection is not None
         return [
@@ -297,13 +297,13 @@ class Session:
         ]
 
     def report_defects(self) -> bool:
-        """Say on standard error what had to be ended behind the end; return whether there was anything."""
+        """Report orphaned processes on standard error; return whether there were any."""
         for text in self.found:
             click.echo(f"defect: {text} was left behind and has been ended", err=True)
         return bool(self.found)
 
     def interrupt(self) -> None:
-        """Take in a Ctrl-C: the first ends runs after their episodes, the second cuts these, the third kills."""
+        """Handle a Ctrl-C: the first ends runs after their episodes, the second cuts the episodes, the third kills."""
         self.interrupts += 1
         for run in self.supervisor.runs.values():
             if run.outcome is None:
@@ -311,7 +311,7 @@ class Session:
         self._note(self._words[min(self.interrupts, len(self._words)) - 1])
 
     async def check(self, plan: Plan) -> list[Fault]:
-        """Return what is wrong with a plan that only its plugins can tell; one check at a time."""
+        """Return the faults of a plan that only its plugins can detect; one check at a time."""
         from ganglion.document.fault import Fault, placed
 
         lines = plan.document.split("\n")
@@ -324,10 +324,10 @@ class Session:
         folder: RunFolder | None = None,
         recovery: RecoveryPlan | None = None,
     ) -> Outcome:
-        """Carry out a run that has been checked, to its end.
+        """Carry out a checked run to its end.
 
-        `begin` is called with its id before its start, `folder` is one that was reserved for it, `recovery` says how
-        it goes on if it does.
+        `begin` is called with the id before the start, `folder` was reserved for the run, `recovery` says how a resumed
+        run continues.
         """
         from ganglion.supervisor.folder import reserve
 

@@ -1,8 +1,8 @@
 """Settings of every command: where results, store and kernel are, how much is printed, and in which form.
 
-A setting has the value that was given last: built in, `/etc/ganglion/config.yml`, `~/.config/ganglion/config.yml`,
-`.ganglion.yml` of the working folder, GANGLION_* variables, options. They are merged key by key; a file is checked like
-a document. Nothing is imported for files that are not there.
+The last source of a setting wins: built in, `/etc/ganglion/config.yml`, `~/.config/ganglion/config.yml`,
+`.ganglion.yml` of the working folder, GANGLION_* variables, options. Maps are merged key by key; a file is checked like
+a document. Nothing is imported for missing files.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _CHOICES: dict[str, dict[str, int]] = {
 
 @dataclass(slots=True)
 class Settings:
-    """Hold the options that are taken before and after a command's name; `@click.pass_obj` gives them to a command.
+    """Hold the options that are taken before and after a command's name; `@click.pass_obj` passes them to a command.
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
-    newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
-    `launcher` the plugin that starts the processes of runs, None: that of the kernel, for this machine; `launchers`
-    holds the arguments of each, by name.
-    `allow` names packages that import paths may lead into, `block` plugins or distributions that are not used,
-    `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
-    whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
-    or the number of `-v`. `origins` says where each setting is from, if it is not built in.
+    newest of this user. `bind` is an endpoint for other machines. `cpus` is `auto`, `free` or a list of processors.
+    `launcher` is the plugin that starts the processes of runs, None: that of the kernel, for this machine; `launchers`
+    holds the arguments of each, by name. `allow` names packages that import paths may lead into, `block` plugins or
+    distributions that are not used. `commands` is `allow` or `deny`. `readers` is `owner`, `group` or `all`: the users
+    who may read the files of runs. A process whose journal is longer than `journal_begin_bytes` compacts it to its
+    state. `verbosity` is -1 with `-q`, 0, or the number of `-v`. `origins` names the source of each setting that is not
+    built in.
     """
 
     results: Path = Path("results")
@@ -66,10 +66,10 @@ class Settings:
 
     @classmethod
     def load(cls) -> Self:
-        """Return what files and variables say.
+        """Return the settings of files and variables.
 
         Raises:
-            UsageError: A variable says what it may not.
+            UsageError: A variable has an invalid value.
             DocumentError: A file is faulty; with all its faults.
         """
         settings = cls()
@@ -87,7 +87,7 @@ class Settings:
         return settings
 
     def export_variables(self) -> None:
-        """Put into variables what other processes take from there."""
+        """Set the environment variables that other processes read."""
         for key in ("allow", "block", "commands", "readers", "bind", *_NUMBERS):
             value, name = getattr(self, key), f"GANGLION_{key.upper()}"
             if key in self.origins or name in os.environ:
@@ -96,7 +96,7 @@ class Settings:
 
     @property
     def mask(self) -> int:
-        """Return the umask of runs, by which their files may be read or not."""
+        """Return the umask of runs, which decides who may read their files."""
         return _CHOICES["readers"][self.readers]
 
     def _set(self, key: str, value: Any, origin: str) -> None:
@@ -129,7 +129,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Put an option that was given into the settings; one that was not changes nothing."""
+    """Store a given option in the settings; an option that was not given changes nothing."""
     if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.DEFAULT:
         return
     settings = context.ensure_object(Settings)
@@ -144,7 +144,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 
 def options(hidden: bool) -> list[click.Option]:
-    """Return the options of every command, new ones for each; hidden where a command's own help would drown."""
+    """Return the options of every command, new ones for each; hidden in a command's own help, to keep it short."""
 
     def option(*names: str, **more: object) -> click.Option:
         return click.Option(names, expose_value=False, callback=_keep, hidden=hidden, **more)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Stores and folders of runs: which ones are meant."""
+"""Stores and folders of runs: resolves which ones a command refers to."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FILE = "ganglion.db"
 
 
 def default_uri(results: Path) -> str:
-    """Return the URI of the store that lies in a results folder unless something else was said."""
+    """Return the URI of the default store in a results folder."""
     return f"sqlite:///{results.absolute() / FILE}"
 
 
 def store_of(settings: Settings) -> str | None:
-    """Return the URI of the store that rows go to, None for `--store none`; UsageError: no plugin opens such a one."""
+    """Return the URI of the store for rows, None for `--store none`; UsageError: no plugin opens such a store."""
     if settings.store is None or settings.store == "none":
         return None if settings.store else default_uri(settings.results)
     from ganglion import registry  # late: reads the tables of all distributions
@@ -34,7 +34,7 @@ def store_of(settings: Settings) -> str | None:
 
 
 def store_uri(settings: Settings) -> str:
-    """Return the URI of the store that a command is about."""
+    """Return the URI of the store that a command reads."""
     uri = store_of(settings)
     if uri is None:
         raise UsageError("expected a store to read from, found --store none, which keeps nothing")
@@ -57,13 +57,13 @@ def _scheme(uri: str) -> str:
 
 
 def open_reader(settings: Settings) -> StoreReader:
-    """Open the store that a command is about for reading."""
+    """Open the store of a command for reading."""
     uri = store_uri(settings)
     return store_class(uri).reader(uri)
 
 
 def newest_folder(results: Path, run: str) -> Path | None:
-    """Return the folder of a run by its id, else the newest with that uid, or of all for `last`; None without any."""
+    """Return a run's folder by its id, else the newest with that uid, or of all for `last`; None if there is none."""
     from ganglion.supervisor.folder import MANIFEST, read_manifest
 
     if Path(run).name == run and (results / run / MANIFEST).is_file():
@@ -75,7 +75,7 @@ def newest_folder(results: Path, run: str) -> Path | None:
 
 
 def records_heard(results: Path, run: str) -> Iterator[list[Any]]:
-    """Yield the records that the store of a run has received since it began its journal, those of a writer in order.
+    """Yield the records that a run's store has received since its journal began, those of each writer in order.
 
     UsageError if there is no such journal.
     """
@@ -94,7 +94,7 @@ def records_heard(results: Path, run: str) -> Iterator[list[Any]]:
     except OSError as error:
         what = "the journal of the store, which a run with `recovery` has until it ends"
         raise UsageError(f"{path}: expected {what}: {error.strerror}") from error
-    kept: list[RecordBatch] = []  # from before the journal was compacted: without a number
+    kept: list[RecordBatch] = []  # from before the compaction of the journal: without a number
     found: dict[tuple[bytes, int], RecordBatch] = {}
     for record in read_records(journal):
         frames = frames_of(record.payload) if record.kind is Kind.HEARD else []

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-_WHOLE, _LEAST = 24, 10  # on a screen a column so wide is never cut, and a wider one never to less than that
-_UTC = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$")  # a screen does without fractions
+_WHOLE, _LEAST = 24, 10  # on a screen a column up to the first width is never cut, a wider one not below the second
+_UTC = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$")  # a screen omits fractions of a second
 _WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
 _FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
 def json_text(value: Any, **form: Any) -> str:
-    """Return a plain value as JSON; NaN is null and an infinity 1e999, which every reader takes for one."""
+    """Return a plain value as JSON; NaN is null and an infinity 1e999, which every reader parses as infinity."""
     text = json.dumps(value, **{"ensure_ascii": False, **form})
     if "NaN" not in text and "Infinity" not in text:
         return text
@@ -39,7 +39,7 @@ def json_text(value: Any, **form: Any) -> str:
 
 
 def tell(settings: Settings, value: Any, lines: Iterable[str]) -> None:
-    """Print a value with `--json`, else lines, of which a terminal obeys nothing."""
+    """Print a value with `--json`, else lines, with terminal control sequences made visible."""
     if settings.json:
         click.echo(json_text(value, ensure_ascii=True, indent=2))
         return
@@ -56,7 +56,7 @@ def cell(value: Any) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number of things in words."""
+    """Return a number with its noun, in the plural if needed."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
@@ -96,12 +96,12 @@ def _cells(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def visible(text: str, kept: str = "") -> str:
-    """Return text in which all that is no character to be seen, but what is `kept`, is shown and not obeyed."""
+    """Return text with escapes for all characters that are not printable, except those of `kept`."""
     return text if text.isprintable() else "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
 
 
 def aligned(lines: Iterable[Sequence[str]], first: int | None = None) -> Iterator[str]:
-    """Yield lines of cells in columns; the `first` ones decide the widths, so that any number of lines streams."""
+    """Yield lines of cells in columns; the `first` lines decide the widths, so that any number of lines streams."""
     rest = iter(lines)
     head = list(itertools.islice(rest, first))
     widths = [max(map(len, column)) for column in zip(*head, strict=True)]
@@ -115,14 +115,14 @@ def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Draw a line per row with long cells cut, or where not even the short ones fit, a block of lines per row."""
-    from rich.console import Console  # late: a pipe needs none of this
+    """Draw a line per row with long cells cut; if even the short cells do not fit, a block of lines per row."""
+    from rich.console import Console  # late: a pipe does not need rich
     from rich.table import Table
     from rich.text import Text
 
     console = Console(file=stream)
     lines = list(_cells(columns, rows))
-    filled = [n for n in range(len(columns)) if any(line[n] for line in lines)]  # others only take up room
+    filled = [n for n in range(len(columns)) if any(line[n] for line in lines)]  # empty columns only take up room
     shown = filled or list(range(len(columns)))
     short = [[_UTC.sub(r"\1Z", line[n]) for n in shown] for line in lines]
     head = [columns[n] for n in shown]
@@ -140,7 +140,7 @@ def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) ->
     for name, width in zip(head, widths, strict=True):
         table.add_column(name, no_wrap=width <= _WHOLE)
     for line in short:
-        # Text: brackets in a value are no markup. It is cut, never wrapped, where its column gives way.
+        # Text: brackets in a value are no markup. It is cut, never wrapped, if its column is too narrow.
         table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in line))
     console.print(table)
     if sum(widths) + 2 * (len(widths) - 1) > console.width:
@@ -153,14 +153,14 @@ _WRITERS: dict[str, Callable[[TextIO, Sequence[str], Iterable[Row]], None]] = {
     "json": _write_json,
     "jsonl": _write_lines,
 }
-FORMATS = (*_WRITERS, "parquet")  # of which the store writes the last
+FORMATS = (*_WRITERS, "parquet")  # the store writes the last one
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a new file for text; UsageError if it exists. What is left after an error is removed.
+    """Open a new file for text; UsageError if it exists. A partial file is removed after an error.
 
-    `-` is standard output, as for every program that has a file to write.
+    `-` is standard output, as in other programs that write a file.
     """
     if str(path) == "-":
         yield sys.stdout
