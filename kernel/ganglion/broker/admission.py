@@ -1,4 +1,4 @@
-"""The register of names: which peers may join, decided by tokens that the supervisor announced."""
+"""The register of admitted names: which peers may join, decided by the tokens that the supervisor announced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTACHING = {"environment": "an environment", "muscle": "a muscle"}
 
 
 def checked(name: str) -> str:
-    """Return a name that is one; RemoteProtocolError says what it is instead."""
+    """Return a valid name; RemoteProtocolError says what is wrong with an invalid one."""
     try:
         return check_name(name)
     except GanglionError as error:
@@ -24,7 +24,7 @@ def checked(name: str) -> str:
 
 
 def admission_of(request: Admit) -> Admission:
-    """Return what the supervisor announces; RemoteProtocolError for a role or a name that cannot be."""
+    """Return the admission that the supervisor announced; RemoteProtocolError for an invalid role or name."""
     if request.role not in Role.__members__.values() or request.role == Role.SUPERVISOR.value:
         raise RemoteProtocolError(f"admit.role: unknown role {request.role[:40]!r}")
     if request.name.startswith("@"):
@@ -35,40 +35,40 @@ def admission_of(request: Admit) -> Admission:
 
 
 class Strangers:
-    """Remember the origins of wrong tokens: each origin is answered, and noted, once per second.
+    """Limit the answers to wrong tokens: each origin gets one answer and one log entry per second.
 
-    More wrong ones of it are not worth a word; right ones are never kept waiting by them.
+    Further wrong tokens of an origin are ignored. Right tokens are never delayed.
     """
 
     def __init__(self) -> None:
         self._answered_s: dict[str, float] = {}
 
     def may_answer(self, origin: str, now_s: float) -> bool:
-        """Say whether a wrong token of `origin` is to be answered; if so, the next second begins."""
+        """Return True if a wrong token of `origin` is to be answered; this begins the origin's next second."""
         answered_s = self._answered_s.get(origin)
         if answered_s is not None and now_s - answered_s < WRONG_TOKEN_SPAN_S:
             return False
         if len(self._answered_s) >= WRONG_TOKEN_ORIGINS:
-            del self._answered_s[next(iter(self._answered_s))]  # the origin that was answered longest ago
+            del self._answered_s[next(iter(self._answered_s))]  # the origin with the oldest answer
         self._answered_s.pop(origin, None)
         self._answered_s[origin] = now_s
         return True
 
 
 class Register:
-    """Know the admitted names, and tell which of them a HELLO is entitled to."""
+    """Hold the admitted names, and choose the one that a HELLO may take."""
 
     def __init__(self, first: Iterable[Admission] = ()) -> None:
         self._by_name: dict[str, Admission] = {}
         self._by_token: dict[bytes, list[str]] = {}
         self._numbers: dict[str, int] = {}
         self._keys: dict[str, set[str]] = {}
-        self._left: set[str] = set()  # names whose bearer said BYE: they are not awaited
+        self._left: set[str] = set()  # names whose peer sent BYE: they are not awaited
         for admission in first:
             self.admit(admission)
 
     def admit(self, admission: Admission) -> None:
-        """Take in a name, or its next incarnation; LimitExceeded when the register is full."""
+        """Add a name, or its next incarnation; LimitExceeded when the register is full."""
         self.withdraw(admission.name)
         if len(self._by_name) >= ADMISSIONS:
             raise LimitExceeded(f"expected at most {ADMISSIONS} admitted names (admissions)")
@@ -78,15 +78,15 @@ class Register:
             self._keys.setdefault(admission.curve_key, set()).add(admission.name)
 
     def knows_key(self, key: str) -> bool:
-        """Say whether a connection from another machine may have this public key: the table of keys."""
+        """Return True if a connection from another machine may have this public key."""
         return key in self._keys
 
     def relays(self, key: str | None) -> bool:
-        """Say whether a key is that of a relay, which joins the peers of its node."""
+        """Return True if the key belongs to a relay, through which the peers of its node join."""
         return key is not None and any(self._by_name[name].role is Role.RELAY for name in self._keys.get(key, ()))
 
     def awaited(self, name: str) -> Admission | None:
-        """Return the place of a peer that will come, again or for the first time; None if none is awaited."""
+        """Return the admission of an absent peer that will return; None if the peer is not awaited."""
         admission = self._by_name.get(name)
         return admission if admission is not None and admission.returns and name not in self._left else None
 
@@ -95,12 +95,12 @@ class Register:
         self._left.discard(name)
 
     def left(self, name: str) -> None:
-        """Record that the bearer of a name has said BYE."""
+        """Record that the peer of a name has sent BYE."""
         if name in self._by_name:
             self._left.add(name)
 
     def withdraw(self, name: str) -> None:
-        """Forget a name; one that is not known is none of our business."""
+        """Remove a name; an unknown name is ignored."""
         old = self._by_name.pop(name, None)
         self._left.discard(name)
         if old is None:
@@ -115,7 +115,7 @@ class Register:
                 del self._keys[old.curve_key]
 
     def entitled(self, hello: Hello, taken: Iterable[str], key: str | None = None) -> Admission:
-        """Return the place that a HELLO may take; `taken` are the names that have joined, `key` is its connection's.
+        """Return the admission that a HELLO may take; `taken` are the joined names, `key` is the connection's key.
 
         Raises RemoteProtocolError with the reason: version, token, role, name, stale incarnation, no place left.
         """
@@ -146,7 +146,7 @@ class Register:
             if admission.name == hello.name and not admission.numbered:
                 return admission
         places = [a for a in admissions if a.attach == hello.name]
-        places = [a for a in places if a.role.value == hello.role] or places  # an agent may be called as a world is
+        places = [a for a in places if a.role.value == hello.role] or places  # several roles may share a name
         for place in places:
             if place.name not in taken:
                 return place

@@ -34,10 +34,10 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-_SLEEPER_S = 0.75  # a tick that comes so late reports no peer: the broker itself was stopped or starved
-_CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
-_REFUSALS_MAX = 10  # so many forbidden messages of one peer
-_REFUSALS_SPAN_S = 10.0  # within so long end its connection
+_SLEEPER_S = 0.75  # after a tick this late no peer is reported: the broker itself was stopped or starved
+_CROWDED, _RELIEVED = 0.8, 0.7  # fractions of the places: raise an alarm, allow the next alarm
+_REFUSALS_MAX = 10  # this many forbidden messages of one peer
+_REFUSALS_SPAN_S = 10.0  # within this time end its connection
 _AGAIN_MS = int(1000 * limits.RETRY_S["call"])
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
 _LIMITS = {
@@ -52,12 +52,13 @@ _LIMITS = {
 class Broker:
     """Route envelopes between peers; decide and never act.
 
-    A front calls `connect` for a new connection, `receive` for each message that its fast path does not forward by
-    itself, `disconnect` when a connection is lost and `tick` a few times a second; after each it carries out the
-    effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
+    A front calls `connect` for a new connection, `receive` for each message that its fast path does not forward itself,
+    `disconnect` when a connection is lost, and `tick` a few times a second. After each call the front performs the
+    effects in order. Times are monotonic seconds. The broker knows names, permissions and open calls; it does not know
+    episodes.
 
-    `admissions` are the names that may join from the start: a broker that takes the place of another knows
-    at once which incarnations have been succeeded.
+    `admissions` are the names that may join from the start. A broker that replaces another one therefore knows the
+    superseded incarnations at once.
     """
 
     def __init__(
@@ -92,9 +93,9 @@ class Broker:
 
     # -- connections --------------------------------------------------------------------------------------------------
     def connect(self, now_s: float, origin: str = "") -> tuple[Link, list[Effect]]:
-        """Take in a new connection; the effects may end the oldest stranger to make room.
+        """Add a new connection; the effects may close the oldest unjoined connection to make room.
 
-        `origin` is the process or address that the system tells of its other end.
+        `origin` is the process or address of the other end, as the system reports it.
         """
         self._keys += 1
         link = Link(self._keys, now_s, origin)
@@ -113,7 +114,7 @@ class Broker:
         return link, effects
 
     def _count_links(self) -> list[Effect]:
-        """Return an alarm when most places are taken; one, until there is room again."""
+        """Return one alarm when most places are taken; the next one requires that there was room again."""
         count = len(self.links)
         crowded = count > (_RELIEVED if self._crowded else _CROWDED) * self._peers_max
         alarm = crowded and not self._crowded
@@ -122,7 +123,7 @@ class Broker:
         return [Note("warning", "peers.crowded", fields)] if alarm else []
 
     def disconnect(self, link: Link, reason: str, now_s: float) -> list[Effect]:
-        """Forget a connection that was lost; peers that watch it, or wait for its answer, are told."""
+        """Remove a lost connection; peers that watch it, or wait for its answer, receive LOST."""
         if link.state is State.GONE:
             return []
         return self._end(link, reason, now_s)
@@ -151,7 +152,7 @@ class Broker:
         return self._forward(link, link.peer, head, to, frames, now_s)
 
     def tick(self, now_s: float) -> list[Effect]:
-        """Look at the clocks of all connections; call it about four times a second."""
+        """Check the time limits of all connections; call it about four times a second."""
         effects: list[Effect] = []
         late = now_s - self._ticked_s > _SLEEPER_S
         self._ticked_s = now_s
@@ -170,7 +171,7 @@ class Broker:
         return effects
 
     def check(self) -> None:
-        """Assert that the books agree with each other; for tests."""
+        """Assert the invariants of the broker's tables; for tests."""
         for name, link in self.joined.items():
             assert self.links.get(link.key) is link, f"{name} has joined but has no connection"
             assert link.state is State.JOINED
@@ -241,7 +242,7 @@ class Broker:
         return effects
 
     def _end(self, link: Link, reason: str, now_s: float) -> list[Effect]:
-        """Take a connection out of all books; say LOST to watchers and to callers with open calls."""
+        """Remove a connection from all tables; send LOST to watchers and to callers with open calls."""
         link.state = State.GONE
         self.links.pop(link.key, None)
         for watched in link.watches:
@@ -261,7 +262,7 @@ class Broker:
             back = route.target.routes.pop(name, None)
             if back is not None and back.open:
                 told[route.target.key] = route.target
-        link.routes.clear()  # a front may have more of this peer in its hands
+        link.routes.clear()  # a front may still process messages of this peer
         returns = self.register.awaited(peer.name) is not None
         lost = Lost(peer.name, peer.incarnation, reason, returns, idle)
         note = Note("info", "peer.lost", {"name": peer.name, "reason": reason})
@@ -283,8 +284,8 @@ class Broker:
                 return []
             link.asked_s = now_s
             return [self._say(link, Head(Verb.BEAT, 0), b"")]
-        # At its first call a peer imports what it is to run: modules such as torch hold the interpreter for seconds. A
-        # successor has imported it before it joins.
+        # At its first call a peer imports its classes; modules such as torch hold the interpreter for seconds. A
+        # successor has imported them before it joins.
         owes = peer.beats_in_call and (peer.incarnation > 1 or any(route.count for route in link.routes.values()))
         if now_s - link.asked_s <= limits.BEAT_ANSWER_S or (not owes and self._working(link)):
             return []
@@ -314,7 +315,7 @@ class Broker:
     def _forward(
         self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes], now_s: float
     ) -> list[Effect]:
-        if head.verb is Verb.BYE and peer.role is not Role.SUPERVISOR:  # a peer that was told to leave may send it back
+        if head.verb is Verb.BYE and peer.role is not Role.SUPERVISOR:  # a dismissed peer may send the BYE back
             return self._to_kernel(link, peer, head, frames, now_s)
         route = self._route(link, peer, to)
         verb = head.verb
@@ -361,7 +362,7 @@ class Broker:
         return self._tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
     def _nobody(self, link: Link, peer: Peer, head: Head, to: bytes, now_s: float) -> list[Effect]:
-        """Answer a CALL to an absent peer: it is to be said again if the peer will return; note all else."""
+        """Answer a CALL to an absent peer: retry if the peer will return, else an error; other messages are logged."""
         if head.verb is not _CALL:
             fields = {"source": link.name, "to": _show(to), "verb": head.verb.name}
             return [Note("warning", "message.undeliverable", fields)]
@@ -375,10 +376,10 @@ class Broker:
         return [self._again(link, head.serial, f"{name} is absent and will return", {"absent": True})]
 
     def _forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
-        """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
+        """Refuse a forbidden message; the tenth within ten seconds ends the connection.
 
-        A CALL is answered. All else is logged: no peer awaits an answer, and an ERROR would hit a call of the sender's
-        own, or be taken for the end of the connection.
+        A CALL is answered. Other messages are logged only: no peer awaits an answer, and the sender would take an ERROR
+        for the answer to one of its own calls or for the end of the connection.
         """
         times_s = [t for t in link.refusals_s if now_s - t < _REFUSALS_SPAN_S]
         link.refusals_s = [*times_s, now_s]
@@ -401,7 +402,7 @@ class Broker:
         return self._tell(link, Head(Verb.ERROR, serial), Failure(kind, text))
 
     def _again(self, link: Link, serial: int, text: str, data: dict[str, Any] | None = None) -> Send:
-        """Answer a CALL which cannot be delivered now: it is to be said again."""
+        """Answer a CALL that cannot be delivered now; the caller retries it."""
         return self._tell(link, Head(Verb.ERROR, serial), Failure("busy", text, retry_after_ms=_AGAIN_MS, data=data))
 
     def _tell_joined(self, watcher: Link, peer: Peer) -> Send:
@@ -414,9 +415,9 @@ class Broker:
 
     # -- messages to the kernel ---------------------------------------------------------------------------------------
     def _to_kernel(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
-        """Decide about one message to the empty name: answer it, or hand it on to the supervisor."""
+        """Decide about one message to the empty name: answer it, or pass it to the supervisor."""
         if head.verb is Verb.BEAT:
-            if head.call or not head.serial:  # an answer: `here`, or our own question sent back
+            if head.call or not head.serial:  # an answer: `here`, or the broker's own question returned
                 return []
             return [self._say(link, Head(Verb.BEAT, head.serial, "here"), b"")]
         if head.verb is Verb.BYE:
@@ -446,7 +447,7 @@ class Broker:
         return self._hand_on(link, peer, head, frames)
 
     def _stayed(self, link: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
-        """Take in what a relay tells of one of its peers."""
+        """Take in a relay's report on one of its peers."""
         try:
             link.near = near = codec_of(Near).decode(_bounded(frames))
         except RemoteProtocolError as error:
@@ -457,14 +458,14 @@ class Broker:
 
     def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
         supervisor = self.joined.get("supervisor")
-        if supervisor is None or supervisor.peer is None:  # a new broker's first peers may be here before it
+        if supervisor is None or supervisor.peer is None:  # at a new broker peers may join before the supervisor
             return [self._again(link, head.serial, "supervisor is absent and will return", {"absent": True})]
         route = self._route(supervisor, supervisor.peer, peer.name.encode())
         assert route is not None
         assert route.back is not None
         if len(route.back.open) >= open_calls(peer):
             return [self._again(link, head.serial, "too many open calls to the kernel")]
-        route.allowed |= bit(Verb.REPLY) | bit(Verb.ERROR)  # the supervisor may answer a peer that asked the kernel
+        route.allowed |= bit(Verb.REPLY) | bit(Verb.ERROR)  # the supervisor may answer a peer that called the kernel
         route.back.open.append(packed(head.serial))
         return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
 
@@ -532,7 +533,7 @@ class Broker:
             there = self.joined.get(name)
             if there is not None:
                 effects += [*self.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
-            for watcher in self.watchers.pop(name, {}).values():  # no peer will bear the name
+            for watcher in self.watchers.pop(name, {}).values():  # no later peer gets this name
                 watcher.watches.discard(name)
             topic = name.encode()
             for reader in self.topics.pop(topic, {}).values():
@@ -553,12 +554,12 @@ _NEXT = {
 
 
 def serial_of(word: bytes) -> int:
-    """Return the serial that stands in a head as `word`."""
+    """Return the serial that a head encodes as `word`."""
     return int.from_bytes(word[len(word) > 1 :])
 
 
 def content_of(text: str) -> Content:
-    """Return how a peer wants bodies; RemoteProtocolError for what is none of the two ways."""
+    """Return the encoding that a peer requests for bodies; RemoteProtocolError for an unknown one."""
     try:
         return Content(text)
     except ValueError as error:
@@ -566,13 +567,13 @@ def content_of(text: str) -> Content:
 
 
 def _awaited(link: Link) -> list[str]:
-    """Return whose answers a peer awaits, on its node as well."""
+    """Return the names of the peers whose answers a peer awaits, including those on its node."""
     near = [] if link.near is None else link.near.waiting_for
     return list(dict.fromkeys([*(to.decode() for to, route in link.routes.items() if route.open), *near]))
 
 
 def _bounded(frames: Sequence[bytes]) -> bytes:
-    """Return the body of a message to the kernel; RemoteProtocolError for more than we would decode."""
+    """Return the body of a message to the kernel; RemoteProtocolError if it is too large to decode."""
     body = frames[2] if len(frames) > 2 else b""
     if len(body) > limits.KERNEL_BODY_BYTES:
         text = f"expected at most {limits.KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"

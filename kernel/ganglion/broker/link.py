@@ -1,4 +1,4 @@
-"""Connections, the peers behind them, the routes between them, and the effects that a front carries out."""
+"""Connections, the peers behind them, the routes between them, and the effects that a front performs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ganglion.wire.verb import Verb
 
 
 class State(Enum):
-    """Say how far a connection has come."""
+    """State of a connection."""
 
     CONNECTED = "connected"
     JOINED = "joined"
@@ -23,7 +23,7 @@ class State(Enum):
 
 TRANSITIONS: dict[State, dict[Verb, State]] = {
     State.CONNECTED: {
-        Verb.HELLO: State.JOINED,  # or GONE, with an ERROR that says why
+        Verb.HELLO: State.JOINED,  # or GONE, with an ERROR that gives the reason
         Verb.BYE: State.GONE,
     },
     State.JOINED: {
@@ -37,17 +37,17 @@ TRANSITIONS: dict[State, dict[Verb, State]] = {
     },
     State.GONE: {},
 }
-"""What is no cell is refused with an ERROR and ends the connection. WELCOME and LOST are said by the kernel alone."""
+"""A verb without an entry is refused with an ERROR and ends the connection. Only the kernel sends WELCOME and LOST."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Hold what the supervisor announced: which peer may join under a name, and what it is.
+    """Hold the supervisor's announcement of a name: which peer may join under it, and the peer's properties.
 
-    A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
-    which a program that is started from outside asks for this place. `curve_key` is the public key that a connection
-    from another machine must have; without one the name is for this machine alone. `returns` says that the bearer of
-    the name will come again if it is lost: until then it is absent, not gone.
+    A `name` that ends in `*` admits any number of peers; a number replaces the `*`. `attach` is the name by which a
+    program started from outside requests this place. `curve_key` is the public key required of a connection from
+    another machine; None admits connections of this machine only. If `returns` is True, a lost peer of this name will
+    return; until then it is absent, not gone.
     """
 
     name: str
@@ -58,19 +58,19 @@ class Admission:
     uid: str | None = None
     worker: int | None = None
     attach: str | None = None
-    evaluation: bool = False  # of a worker that evaluates: its numbers begin at 0 again
+    evaluation: bool = False  # of a worker that evaluates; these workers are numbered from 0 as well
     curve_key: str | None = None
     returns: bool = False
 
     @property
     def numbered(self) -> bool:
-        """Say whether the name stands for many."""
+        """Return True if the name admits several peers."""
         return self.name.endswith("*")
 
 
 @dataclass(slots=True)
 class Peer:
-    """Hold what is known of a peer that has joined."""
+    """Hold the properties of a joined peer."""
 
     name: str
     role: Role
@@ -91,13 +91,12 @@ class Peer:
 
 
 class Route:
-    """Lead from one peer to another: the entry that a front's fast path looks up per message.
+    """Connect one peer to another: the entry that a front's fast path looks up per message.
 
-    `allowed` has bit `1 << verb` for each verb that may pass, `calls` the names of the calls that may be asked, as
-    they stand in a head. `source` is the sender's name as the receiver sees it.
-    `open` has the serials of the CALLs that went this way and are not answered, as they stand in a head; `limit` bounds
-    their number. `back` is the route in the other direction: an answer passes only if its serial is in that one's
-    `open`. `count` is how many messages have passed.
+    `allowed` has bit `1 << verb` for each permitted verb. `calls` are the names of the permitted calls, encoded as in a
+    head. `source` is the sender's name as the receiver sees it. `open` holds the serials of the unanswered CALLs of
+    this direction, encoded as in a head; `limit` bounds their number. `back` is the route in the other direction: an
+    answer passes only if its serial is in `back.open`. `count` is the number of forwarded messages.
     """
 
     __slots__ = ("allowed", "back", "calls", "count", "limit", "open", "source", "target")
@@ -116,11 +115,11 @@ class Route:
 
 
 class Link:
-    """One connection, as broker and front see it.
+    """Hold one connection, as broker and front see it.
 
-    `routes` maps the name of a destination to its route; only routes that are open now are in it. `heard_s` and
-    `queued_bytes` are kept by the front. `sink` belongs to the front alone. `origin` is the process or address behind
-    it, as the system tells; empty if it does not.
+    `routes` maps the name of a destination to its route, for open routes only. The front maintains `heard_s` and
+    `queued_bytes`. `sink` belongs to the front alone. `origin` is the process or address behind the connection, as the
+    system reports it; empty if unknown.
     """
 
     def __init__(self, key: int, now_s: float, origin: str = "") -> None:
@@ -130,21 +129,21 @@ class Link:
         self.peer: Peer | None = None
         self.routes: dict[bytes, Route] = {}
         self.born_s = now_s
-        self.joined_s = now_s  # when it has joined, once it has
+        self.joined_s = now_s  # when it joined; before that when it was made
         self.heard_s = now_s
-        self.asked_s: float | None = None  # a BEAT is unanswered since
+        self.asked_s: float | None = None  # when the unanswered BEAT was sent
         self.queued_bytes = 0
-        self.refusals_s: list[float] = []  # when it last said what it may not
+        self.refusals_s: list[float] = []  # times of its last forbidden messages
         self.gaps: dict[bytes, int] = {}
         self.watches: set[str] = set()
         self.topics: set[bytes] = set()
         self.sink: Any = None
         self.curve_key: str | None = None  # of an encrypted connection, set by its front; None on this machine
-        self.near: Near | None = None  # what its relay has told last
+        self.near: Near | None = None  # the last report of its relay
 
     @property
     def name(self) -> str:
-        """Return the name of the peer, or a word for a connection that has not joined."""
+        """Return the name of the peer, or a placeholder for an unjoined connection."""
         return self.peer.name if self.peer is not None else f"stranger {self.key}"
 
 
@@ -158,9 +157,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a connection after what is queued for it was written, within half a second.
+    """Close a connection after its queue was written, within half a second.
 
-    The broker has forgotten the link already: `disconnect` need not be called, and does nothing if it is.
+    The broker has removed the link already: `disconnect` is not needed, and does nothing.
     """
 
     link: Link
@@ -169,7 +168,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Say something to the log: `level` is debug, info or warning."""
+    """Write an event to the log; `level` is debug, info or warning."""
 
     level: str
     event: str
@@ -178,7 +177,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """Connect to the kernel's broker for a peer of a relay; `link` is the new connection's, and has no sink yet."""
+    """Connect a relay's peer to the kernel's broker; `link` belongs to the new connection, its sink is not set yet."""
 
     link: Link
 

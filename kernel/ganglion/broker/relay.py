@@ -22,29 +22,31 @@ _ANSWERS = (Verb.REPLY, Verb.ERROR)
 
 
 class Relay(Broker):
-    """Be a broker whose peers join the kernel's broker: what two of them say to each other stays, all else goes up.
+    """Route messages between the peers of one node, and pass all other messages to the kernel's broker.
 
-    Each peer has an uplink, over which it joins under its own name with its own token: for the kernel's broker it is a
-    peer like any other, and decides about all that it hears. About what stays decide the same rights here. The kernel's
-    broker is told by `kernel.near` what it cannot see: whom a peer awaits here, who awaits it when it is lost, and how
-    much has stayed. That a peer has been lost is said by the kernel's broker alone: it knows who returns.
+    Each peer has an uplink, over which it joins the kernel's broker under its own name with its own token. The kernel's
+    broker treats it as any other peer and decides about all messages of the uplink. Messages within the node are
+    subject to the same permissions. The relay reports by `kernel.near` what the kernel's broker cannot see: whose
+    answers a peer awaits here, who awaits its answers when it is lost, and the number of local messages. Only the
+    kernel's broker sends LOST, because it knows which peers return.
 
-    A front calls `descend` for what comes down an uplink and `fall` when one is lost, beside the calls of `Broker`.
+    In addition to the calls of `Broker`, a front calls `descend` for a message from an uplink and `fall` for a lost
+    uplink.
     """
 
     def __init__(self, version: str, pid: int, now_s: float, peers_max: int = limits.PEERS) -> None:
         super().__init__(b"", version, pid, now_s, peers_max)
         self._ups: dict[int, Link] = {}  # key of a connection -> its uplink
-        self._coming: dict[int, Hello] = {}  # of those that wait for WELCOME
-        self._asked: dict[int, set[tuple[bytes, int]]] = {}  # key -> callers and serials from above, not answered
+        self._coming: dict[int, Hello] = {}  # HELLO of each connection that waits for WELCOME
+        self._asked: dict[int, set[tuple[bytes, int]]] = {}  # key -> callers and serials from the kernel's side
         self._told: dict[int, Near] = {}
         self._told_s = now_s
 
     def tick(self, now_s: float) -> list[Effect]:
-        """Look at the clocks of all connections; tell the kernel once a second what has stayed."""
+        """Check the time limits of all connections; report local messages to the kernel once a second."""
         effects: list[Effect] = []
         for key in list(self._coming):
-            self.links[key].born_s = now_s  # what follows is up to the kernel's broker
+            self.links[key].born_s = now_s  # from here on the kernel's broker limits the handshake
             if now_s - self._ups[key].born_s > _WELCOME_S:
                 effects += self.fall(self._ups[key], "the kernel did not answer HELLO", now_s)
         effects += super().tick(now_s)
@@ -55,7 +57,7 @@ class Relay(Broker):
         return effects
 
     def check(self) -> None:
-        """Assert that the books agree with each other; for tests."""
+        """Assert the invariants of the relay's tables; for tests."""
         super().check()
         assert self._ups.keys() == self._coming.keys() | {link.key for link in self.joined.values()}
         assert self._ups.keys() <= self.links.keys()
@@ -63,7 +65,7 @@ class Relay(Broker):
 
     # -- from above ---------------------------------------------------------------------------------------------------
     def descend(self, up: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
-        """Decide about one message `[from][head][body][blob ...]` that the kernel's broker has sent to a peer."""
+        """Decide about one message `[from][head][body][blob ...]` from the kernel's broker to a peer."""
         link = self.links.get(up.key)
         if link is None or self._ups.get(up.key) is not up:
             return []
@@ -78,19 +80,19 @@ class Relay(Broker):
             if head.verb is Verb.CALL:
                 self._asked.setdefault(up.key, set()).add((bytes(frames[0]), head.serial))
             return [said]
-        if head.verb is Verb.BEAT:  # we ask our peers ourselves
+        if head.verb is Verb.BEAT:  # the relay sends its peers BEATs of its own
             return [] if head.call else [Send(up, _HERE)]
-        if head.verb is Verb.BYE or link.peer is None:  # the kernel has let go of it, or refuses it
+        if head.verb is Verb.BYE or link.peer is None:  # the kernel has ended the connection, or refuses it
             return [said, *self._let_go(link, up, "left", now_s)]
         return [said]
 
     def fall(self, up: Link, reason: str, now_s: float) -> list[Effect]:
-        """Let a peer go whose uplink has ended: it may come again."""
+        """Close the connection of a peer whose uplink is lost; the peer may join again."""
         link = self.links.get(up.key)
         if link is None or self._ups.get(up.key) is not up:
             return []
         open_here = [(one.target, serial) for one in link.routes.values() if one.back for serial in one.back.open]
-        # Said again, these calls go up, where it is known whether it returns.
+        # The callers retry these calls through the uplink, and the kernel knows whether the peer returns.
         again = [self._again(caller, serial_of(serial), reason, {"absent": True}) for caller, serial in open_here]
         return [*again, *self._let_go(link, up, reason, now_s)]
 
@@ -108,7 +110,7 @@ class Relay(Broker):
         peer = replace(peer, language=hello.language[:32], beats_in_call=beats, evaluation=evaluation)
         effects: list[Effect] = []
         former = self.joined.get(peer.name)
-        if former is not None:  # the kernel has let go of it
+        if former is not None:  # the kernel has ended it
             effects += self._let_go(former, self._ups[former.key], "succeeded", now_s)
         link.peer, link.state, link.joined_s = peer, State.JOINED, now_s
         self.joined[peer.name] = link
@@ -136,12 +138,12 @@ class Relay(Broker):
         there = self.joined.get(to.decode(errors="replace"))
         if there is not None and there is not link and (head.verb not in _ANSWERS or self._awaits(there, peer, head)):
             return super()._forward(link, peer, head, to, frames, now_s)
-        if head.verb in _ANSWERS:  # also to one who is here: its call came from above while we did not have the other
+        if head.verb in _ANSWERS:  # also to a local peer whose call came through the kernel
             self._asked.get(link.key, set()).discard((to, head.serial))
         return [Send(self._ups[link.key], tuple(frames))]
 
     def _awaits(self, caller: Link, peer: Peer, head: Head) -> bool:
-        """Say whether a peer has an open call here that an answer settles."""
+        """Return True if the peer has an open local call that this answer settles."""
         route = caller.routes.get(peer.name.encode())
         return route is not None and head.serial in map(serial_of, route.open)
 
@@ -152,7 +154,7 @@ class Relay(Broker):
         if head.verb is Verb.BEAT:
             return super()._to_kernel(link, peer, head, frames, now_s)
         up = self._ups[link.key]
-        # Whom it accuses it may await here, and who awaits it when it leaves: the kernel hears of that first.
+        # The kernel needs the report first: it contains the caller's local calls and the callers of a leaving peer.
         news = self._tell_near(link) if head.verb is Verb.BYE or head.call == "kernel.overdue" else []
         return [*news, Send(up, (b"", *map(bytes, frames[1:])))]
 
@@ -170,7 +172,7 @@ class Relay(Broker):
         return [_say_near(up, near)]
 
     def _forget(self, link: Link) -> Link | None:
-        """Take an uplink out of the books; return it if it was there."""
+        """Remove an uplink from the tables; return it, or None."""
         for book in (self._coming, self._asked, self._told):
             book.pop(link.key, None)
         return self._ups.pop(link.key, None)
@@ -179,7 +181,7 @@ class Relay(Broker):
         return bool(self._asked.get(link.key)) or super()._working(link)
 
     def _tell_near(self, link: Link) -> list[Effect]:
-        """Tell what of a peer has stayed, whom it awaits here and who awaits it, if that is new."""
+        """Report a peer's local messages and open calls in both directions, if they have changed."""
         routes: list[tuple[str, Route]] = [(to.decode(), route) for to, route in link.routes.items()]
         sent = {to: route.count for to, route in routes if route.count}
         awaited_by = [to for to, route in routes if route.back is not None and route.back.open]

@@ -1,4 +1,4 @@
-"""The table of permissions: what a role may send to another."""
+"""The table of permissions: what a role may send to another role."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
     (Role.STORE, Role.GOVERNOR): (frozenset({Verb.TELL}), _same_run),
     (Role.STORE, Role.CONTROLLER): (frozenset({Verb.TELL}), _same_run),
 }
-"""What a source may say to a target of its own accord. REPLY and ERROR pass where the reverse CALL does."""
+"""What a source may send to a target unasked. REPLY and ERROR pass where the reverse CALL does."""
 
 _CALLS = {
     (caller, callee): frozenset(packed(call.name) for call in CALLS if call.callee is callee and caller in call.callers)
     for caller, callee in RIGHTS
 }
-_OF_OTHERS = frozenset({packed("brain.policy")})  # what a muscle may ask of the brain of another agent: its opponent
+_OF_OTHERS = frozenset({packed("brain.policy")})  # calls of a muscle to the brain of another agent, its opponent
 _PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER, Role.RELAY}
 _NOBODY: tuple[frozenset[Verb], Relation] = (frozenset(), _anyone)
 
@@ -80,7 +80,7 @@ def allowed(source: Peer, target: Peer) -> int:
 
 
 def calls(source: Peer, target: Peer) -> frozenset[bytes]:
-    """Return the names of the calls that `source` may ask of `target`, as they stand in a head."""
+    """Return the names of the calls that `source` may make to `target`, encoded as in a head."""
     if Verb.CALL not in _own(source, target):
         return frozenset()
     found = _CALLS[source.role, target.role]
@@ -89,9 +89,9 @@ def calls(source: Peer, target: Peer) -> frozenset[bytes]:
 
 
 def may_publish(source: Peer, topic: str) -> bool:
-    """Say whether `source` may TELL the topic `@<run>/<name>`: participants their own run's, the supervisor any.
+    """Return True if `source` may TELL the topic `@<run>/<name>`: participants their own run's, the supervisor any.
 
-    The topic `events` says how a run goes; of the participants only the governor has a say in that.
+    Of the participants, only the governor may publish to the topic `events`, which reports the progress of a run.
     """
     if source.role not in _PUBLISHERS:
         return False
@@ -102,6 +102,6 @@ def may_publish(source: Peer, topic: str) -> bool:
 
 
 def open_calls(source: Peer) -> int:
-    """Return how many unanswered CALLs a peer may have towards another."""
+    """Return how many unanswered CALLs a peer may have to one other peer."""
     control = (Role.CONTROLLER, Role.GOVERNOR, Role.SUPERVISOR)
     return OPEN_CALLS_CONTROL if source.role in control else OPEN_CALLS

@@ -1,4 +1,4 @@
-"""Ways into a kernel: connection files, the tokens and keys in them, and an operator's side, which joins by them."""
+"""Connection files with their tokens and keys, and the operator client that joins a kernel with a connection file."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ CONNECTION = "connection.json"
 """The name of a connection file."""
 
 REMOTE = "remote.json"
-"""The name of the one for other machines, beside it."""
+"""The name of the connection file for other machines; it lies beside CONNECTION."""
 
 _SOCKET = "bus"
-_PATH_BYTES_MAX = 100  # of a socket's path; systems allow 104 to 108
+_PATH_BYTES_MAX = 100  # of a socket path; systems allow 104 to 108
 _FILE_BYTES_MAX = 64 * 1024
 
 RIGHTS = ("operator", "observer", "attach")
-"""What a connection file gives, each with a token of its own and, for other machines, a pair of keys."""
+"""The rights that a connection file grants. Each has its own token and, for other machines, its own key pair."""
 
 
 class Connection(Message):
-    """Hold what is needed to join a kernel: endpoints, and a token for each of three rights.
+    """Hold what a client needs to join a kernel: the endpoints, and one token for each of the three rights.
 
-    `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for. In a
-    file for other machines `curve` holds `server_key`, the kernel's own, and for each right the `public_key` and
-    `secret_key` that it admits.
+    `operator_token` lets a client command runs, `observer_token` read them, `attach_token` take a place that a run
+    waits for. In a file for other machines, `curve` holds the kernel's `server_key` and the `public_key` and
+    `secret_key` of each right.
     """
 
     version: int
@@ -78,22 +78,22 @@ class Connection(Message):
     curve: Any = field(default=None, repr=False)
 
     def keys(self, right: str) -> ClientKeys | None:
-        """Return the keys of a right, None in a file of this machine; UsageError says what is wrong with them."""
+        """Return the keys of a right, None in a file for this machine; UsageError if keys are missing or wrong."""
         if self.curve is None:
             return None
         pair = self.curve.get(right) if isinstance(self.curve, Mapping) else None
         if not isinstance(pair, Mapping):
             raise UsageError(f"connection file: expected curve.{right} with public_key and secret_key, found none")
         named = (self.curve.get("server_key"), pair.get("public_key"), pair.get("secret_key"))
-        return ClientKeys(*named)  # type: ignore[arg-type]  # it checks what they are
+        return ClientKeys(*named)  # type: ignore[arg-type]  # ClientKeys checks the types
 
     def write(self, path: Path) -> None:
-        """Write the file for its owner alone; a file that is there already is not overwritten but replaced."""
+        """Write the file with access for its owner only; an existing file is replaced, not overwritten."""
         write_private(path, json.dumps(asdict(self), indent=2).encode())
 
 
 def endpoint_folder(name: str) -> tuple[Path, str]:
-    """Make a folder that only we can enter, in the runtime folder if possible; return it and an ipc endpoint in it."""
+    """Make a folder that only its owner can enter, in the runtime folder if possible; return it and an ipc endpoint."""
     runtime = _runtime_folder()
     if runtime is not None:
         folder = runtime / name
@@ -102,7 +102,7 @@ def endpoint_folder(name: str) -> tuple[Path, str]:
             folder.mkdir(mode=0o700)
             return folder, _endpoint(folder)
         except (OSError, LaunchError):
-            pass  # full, read-only, too long, or a left-over of the same name: the other place serves as well
+            pass  # full, read-only, path too long, or the name is taken: fall back to a temporary folder
     folder = Path(tempfile.mkdtemp(prefix="ganglion-"))
     return folder, _endpoint(folder)
 
@@ -115,7 +115,7 @@ def _endpoint(folder: Path) -> str:
 
 
 def _runtime_folder() -> Path | None:
-    """Return the folder of our own below the user's runtime folder; None where there is no such folder of ours."""
+    """Return Ganglion's folder below the user's runtime folder; None if this user owns no runtime folder."""
     text = os.environ.get("XDG_RUNTIME_DIR", "")
     if not text.startswith("/"):
         return None
@@ -128,7 +128,7 @@ def _runtime_folder() -> Path | None:
 
 
 def connection_path(folder: Path, results: Path, run: str | None) -> Path:
-    """Return where the connection file belongs: beside the socket in the runtime folder, else with the results."""
+    """Return the path of the connection file: beside the socket in the runtime folder, else in the results folder."""
     runtime = _runtime_folder()
     if runtime is not None and folder.parent == runtime:
         return folder / CONNECTION
@@ -136,13 +136,13 @@ def connection_path(folder: Path, results: Path, run: str | None) -> Path:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all; a link in its place is never followed."""
+    """Write a file that only its owner can read, atomically; a symbolic link at `path` is replaced, not followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_synced(path, data, 0o600)
 
 
 def read_connection(path: Path) -> Connection:
-    """Return the content of a connection file; UsageError if it is none, or if others could have read or made it."""
+    """Return the content of a connection file; raise UsageError if it is invalid or other users could access it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -161,20 +161,20 @@ def read_connection(path: Path) -> Connection:
     return found
 
 
-_PIDS = range(1, 1 << 31)  # kill(2) takes others for groups of processes
+_PIDS = range(1, 1 << 31)  # kill(2) takes other numbers for process groups
 
 
 def places(results: Path) -> list[Path]:
-    """Return the folders in which connection files are looked for."""
+    """Return the folders that are searched for connection files."""
     runtime = _runtime_folder()
     return ([runtime] if runtime is not None else []) + [results]
 
 
 def find_connections(results: Path) -> Sequence[tuple[Path, Connection]]:
-    """Return the connection files of living kernels of ours, newest first; other files are passed over."""
+    """Return the connection files of this user's living kernels, newest first; invalid files are skipped."""
     found: list[tuple[float, Path, Connection]] = []
     for place in places(results):
-        for path in place.glob(f"*/{CONNECTION}"):  # `.kernel` too
+        for path in place.glob(f"*/{CONNECTION}"):  # also matches `.kernel`
             try:
                 connection = read_connection(path)
                 os.kill(connection.pid, 0)
@@ -190,7 +190,7 @@ _MANY = (("operator/*", Role.OPERATOR, "operator"), ("observer/*", Role.OBSERVER
 
 
 class Access:
-    """Hold the tokens of a kernel and, if other machines may reach it, a pair of keys for it and one for each right."""
+    """Hold the tokens of a kernel and, for access from other machines, key pairs for the kernel and for each right."""
 
     def __init__(self, remote: bool = False) -> None:
         self.supervisor_token = secrets.token_urlsafe(32)
@@ -201,7 +201,7 @@ class Access:
     def order(
         self, endpoints: Sequence[str], remote: Sequence[str], listening: Sequence[int], admissions: Sequence[Admit]
     ) -> bytes:
-        """Return the broker's settings, with inherited descriptors for `endpoints` and the admissions to begin with."""
+        """Return the broker's settings: `endpoints` with their inherited descriptors, and the initial admissions."""
         codec = codec_of(Admit)
         order: dict[str, object] = {
             "endpoints": list(endpoints),
@@ -214,7 +214,7 @@ class Access:
         return json.dumps(order).encode()
 
     def admissions(self) -> list[Admit]:
-        """Return the admissions of operators and observers, and one that makes the attach token a known one."""
+        """Return the admissions of operators and observers, and one that makes the attach token known to the broker."""
         many = [
             Admit(name, role.value, "", sha256(self.tokens[right]), curve_key=self._public(right))
             for name, role, right in _MANY
@@ -222,7 +222,7 @@ class Access:
         return [*many, Admit("attach", Role.ENVIRONMENT.value, "", sha256(self.tokens["attach"]))]
 
     def admission(self, member: Member) -> Admit:
-        """Return the admission of a member of a run; one that attaches may come from another machine."""
+        """Return the admission of a member of a run; an attached member may join from another machine."""
         place, attached = member.place, member.place.attached
         return Admit(
             member.name,
@@ -239,12 +239,12 @@ class Access:
         )
 
     def local(self, connection: Connection) -> Connection:
-        """Return a connection with the tokens in it, for this machine."""
+        """Return a connection for this machine, with the tokens filled in."""
         named = {f"{right}_token": token for right, token in self.tokens.items()}
         return replace(connection, **named)  # type: ignore[arg-type]
 
     def remote(self, connection: Connection, bound: str) -> Connection:
-        """Return a connection for other machines: the kernel's address and key, and a pair for each right."""
+        """Return a connection for other machines, with the kernel's address and key and a key pair for each right."""
         assert self.server is not None
         pairs = {right: {"public_key": p.public, "secret_key": p.secret} for right, p in self.keys.items()}
         curve = {"server_key": self.server.public, **pairs}
@@ -255,7 +255,7 @@ class Access:
 
 
 def advertised(bound: str) -> str:
-    """Return an endpoint as other machines name it: one for all addresses by the name of this machine."""
+    """Return an endpoint as other machines address it; a wildcard address becomes the host name of this machine."""
     endpoint = parse_endpoint(bound)
     if endpoint.host not in _EVERYWHERE:
         return bound
@@ -263,21 +263,21 @@ def advertised(bound: str) -> str:
 
 
 def sha256(token: str) -> bytes:
-    """Return what the broker is told of a token."""
+    """Return the digest by which the broker knows a token."""
     return hashlib.sha256(token.encode()).digest()
 
 
 ASKED_S = 1.0
-"""How often who follows a run asks whether the run is over."""
+"""How often a client that follows a run asks whether the run is over."""
 
 KEPT = 10_000
-"""So many events wait while the kernel is called."""
+"""The most events that are queued during a call to the kernel."""
 
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 
 
 class Operator(contextlib.AbstractContextManager["Operator"]):
-    """Call a kernel as an operator, one call after the other, and follow runs; a context manager."""
+    """Call a kernel as an operator, one call at a time, and follow runs; a context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -298,11 +298,11 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
         self.close()
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Call the kernel, repeatedly while it is busy; return its reply, or raise CallFailed or DeadlineExceeded."""
+        """Call the kernel, again while it is busy; return the reply, or raise CallFailed or DeadlineExceeded."""
         row = CALL_BY_NAME[call]
         self._serial += 1
         asked = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
@@ -330,9 +330,9 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             self._link.send(frames)
 
     def follow(self, run: str, show: Callable[[RunEvent], None], over: Callable[[], bool]) -> None:
-        """Show the events of a run until `over` says so; it is asked every second, and when the run has ended.
+        """Show the events of a run until `over` returns True; `over` is called every second and when the run has ended.
 
-        `over` may call the kernel by this operator. Events that were missed are shown as a warning with their number.
+        `over` may call the kernel through this operator. Missed events are shown as a warning with their number.
         """
         self.ask("kernel.subscribe", Subscribe(topic(run, TOPIC)))
         due_s = 0.0
@@ -343,7 +343,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             if self._missed:
                 text, self._missed = f"{self._missed} events were missed: they came faster than they were read", 0
                 show(RunEvent(WARNING, {"text": text}, time.time()))
-            while self._events:  # those that came while the kernel was called are among them
+            while self._events:  # includes the events that arrived during a call to the kernel
                 show(event := self._events.popleft())
                 due_s = 0.0 if event.event == RUN_ENDED else due_s
             if ended:
@@ -352,7 +352,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
                 self._keep(*self._next(due_s, TOPIC))
 
     def _keep(self, head: Head, body: bytes) -> None:
-        """Keep an event until it is shown; the oldest is counted instead where there are too many."""
+        """Queue an event until it is shown; if the queue is full, drop the oldest event and count it as missed."""
         if head.call == "kernel.gap":
             self._missed += codec_of(Gap).decode(body).missed
         elif head.call == "event":
@@ -362,7 +362,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             self._events.append(codec_of(RunEvent).decode(body))
 
     def _next(self, until_s: float, what: str) -> tuple[Head, bytes]:
-        """Return the next message that is no beat."""
+        """Return the next message that is not a BEAT."""
         while True:
             frames = self._link.receive(max(0.0, until_s - time.monotonic()))
             if frames is None:
@@ -376,7 +376,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
 
 
 def retry_after_s(failure: dict[str, Any]) -> float | None:
-    """Return after how long a CALL is repeated; None if the failure is its answer."""
+    """Return the delay before a CALL is repeated; None if the failure is final."""
     after_ms = failure.get("retry_after_ms")
     if failure.get("kind") != "busy" or type(after_ms) is not int or after_ms <= 0:
         return None
@@ -384,7 +384,7 @@ def retry_after_s(failure: dict[str, Any]) -> float | None:
 
 
 def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple[Path, Connection]:
-    """Return the newest living kernel (or daemon), or that of `file`; PeerLost if there is none."""
+    """Return the newest living kernel (or daemon), or the kernel of `file`; raise PeerLost if there is none."""
     if file is not None:
         return file, read_connection(file)
     for path, connection in find_connections(results):
@@ -395,7 +395,7 @@ def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple
 
 
 def find_run(results: Path, file: Path | None, run: str) -> Operator:
-    """Return an operator that has joined the kernel which knows a run; PeerLost if none does."""
+    """Return an operator joined to the kernel that knows a run; raise PeerLost if no kernel does."""
     found = [find_kernel(results, file)] if file is not None else list(find_connections(results))
     reasons: list[str] = []
     for path, connection in found:
@@ -411,5 +411,5 @@ def find_run(results: Path, file: Path | None, run: str) -> Operator:
             operator.close()
             reasons.append(f"{path}: {error.remote_message}")
     if not found:
-        find_kernel(results, file)  # says where was looked
+        find_kernel(results, file)  # raises PeerLost with the folders that were searched
     raise PeerLost(f"run {run}", "no living kernel knows it: " + "; ".join(reasons))

@@ -1,30 +1,30 @@
-"""Names of the events of a run, as observers see them."""
+"""Names of the events of a run that observers receive."""
 
 from __future__ import annotations
 
 TOPIC = "events"  # of each run: @<run>/events
-WAITS = "waits"  # likewise: what a participant waits for, and how far a worker is, told by itself
+WAITS = "waits"  # of each run: participants report what they wait for and how far a worker is
 
-# told by the supervisor
+# sent by the supervisor
 RUN_STARTED = "run.started"
 RUN_ENDED = "run.ended"
 PEER_JOINED = "peer.joined"
 PEER_LOST = "peer.lost"
 PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
-EXCUSED = "excused"  # told by a participant of itself: how many errors of authors it has tolerated; counted only
+EXCUSED = "excused"  # a participant's count of the authors' errors that it has tolerated; counted only
 
-TABLE_STATE = "table.state"  # told by a table, once a second: what is in it, and which side waits; shown by `ps`
-STEPS_TAKEN = "steps.taken"  # told by a controller, at first often, then once a second: how far its phase is
-PHASE_PLACED = "phase.placed"  # told by the supervisor: how the workers of a phase are placed, as it has measured
+TABLE_STATE = "table.state"  # sent by a table once a second: its content, and which side waits; shown by `ps`
+STEPS_TAKEN = "steps.taken"  # sent by a controller, at first often, then once a second: the progress of its phase
+PHASE_PLACED = "phase.placed"  # sent by the supervisor: the placement of a phase's workers that it measured as best
 
-# told by the governor
+# sent by the governor
 PHASE_STARTED = "phase.started"
 PHASE_ENDED = "phase.ended"
-PHASE_PAUSED = "phase.paused"  # `workers` are those that are paused, `moving` says whether others are not
+PHASE_PAUSED = "phase.paused"  # `workers` are paused; `moving` is True if other workers are not
 PHASE_RESUMED = "phase.resumed"
 EPISODE_ENDED = "episode.ended"
-EPISODES_ENDED = "episodes.ended"  # instead of single ones, once a second, when there are many
+EPISODES_ENDED = "episodes.ended"  # once a second instead of single events, when there are many
 EVALUATION_ENDED = "evaluation.ended"
 SIGNAL = "signal"
-WARNING = "warning"  # a sentence: something was asked for and is not there, and the run goes on
+WARNING = "warning"  # one sentence: something requested is missing, and the run goes on

@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its processes, its origin, its manifest."""
+"""The folder of a run: its files, its process table, its origin, its manifest."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Message
 from ganglion.wire.name import Role
 
-BRAINS = "brains"  # the folder of a run that holds its models
-_ID_BYTES_MAX = 40  # with its number it stays one plain part of a wire name
+BRAINS = "brains"  # the folder of a run's models
+_ID_BYTES_MAX = 40  # together with its number the id stays one plain part of a wire name
 _PASS = 0o111
 _NUMBERS_MAX = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,46}\Z")
 
 
 def run_id(uid: str) -> str:
-    """Return `uid` made safe for files and for the wire: small letters, digits, `.` and `-`."""
+    """Return `uid` made safe for file names and wire names: small letters, digits, `.` and `-`."""
     plain = re.sub(r"[^a-z0-9.]+", "-", uid.lower()).strip("-.")
     return plain[:_ID_BYTES_MAX].strip("-.") or "run"
 
 
 def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run: `name`, else `uid` and the first free number; UsageError if that cannot be done."""
+    """Make the folder of a new run, named `name`, else `uid` with the first free number; raise UsageError on error."""
     try:
         if not results.is_dir():
             results.mkdir(parents=True, exist_ok=True)
-            # Other users cannot list it, nor read what is in it; programs of another user (`run_as`) pass through.
+            # Other users can neither list nor read the folder; programs of another user (`run_as`) pass through it.
             results.chmod(results.stat().st_mode | _PASS)
     except OSError as error:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
@@ -74,7 +74,7 @@ def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
 
 
 def log_name(process: Process) -> str:
-    """Return the name that a process's log files begin with; a role fixes the number of parts, so it is unique."""
+    """Return the prefix of a process's log files; it is unique, because a role fixes the number of parts."""
     return ".".join(process.name.split("/")[1:])
 
 
@@ -87,7 +87,7 @@ class RunFolder:
         self.logs = path / "logs"
 
     def release(self) -> None:
-        """Remove the folder of a run that is not begun after all; what is not ours in it stays."""
+        """Remove the folder of a run that is not started; files of other programs in it are kept."""
         for log in self.logs.glob("*.out*"):
             log.unlink(missing_ok=True)
         for folder in (self.logs, self.path):
@@ -95,7 +95,7 @@ class RunFolder:
                 folder.rmdir()
 
     def fill(self, plan: Plan, argv: Sequence[str], store: str | None, allow: Sequence[str] = ()) -> None:
-        """Write document, plan and manifest, with the packages that import paths may name; UsageError if that fails."""
+        """Write document, plan (with the packages import paths may name) and manifest; raise UsageError on failure."""
         try:
             self.logs.mkdir(exist_ok=True)
             origin = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
@@ -109,20 +109,20 @@ class RunFolder:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
 
     def journal(self, process: Process) -> Path:
-        """Return the journal of a participant."""
+        """Return the path of a participant's journal."""
         folder = self.path / "journals" if process.run_as is None else self.own(user_of(process.run_as))
         return folder / f"{log_name(process)}.journal"
 
     def own(self, user: User) -> Path:
-        """Return the folder that only one user of this run enters."""
+        """Return the folder of this run that only one user can enter."""
         return self.path / "users" / str(user.uid)
 
     def open_ways(self) -> None:
-        """Let the users of this run pass to their own files, and read no others."""
+        """Let the users of this run reach their own files; the other files stay unreadable to them."""
         open_ways([self.path, self.logs, *(self.path / name for name in (BRAINS, "journals", "users"))])
 
     def give(self, process: Process) -> User | None:
-        """Give a process that runs as another user the files that it writes; return the user."""
+        """Make the user of a process with `run_as` the owner of the files that the process writes; return the user."""
         if process.run_as is None:
             return None
         user = user_of(process.run_as)
@@ -131,7 +131,7 @@ class RunFolder:
         return user
 
     def reopen(self, words: str, others: Sequence[str]) -> None:
-        """Take the seal off the manifest of a run that goes on, and note how; StoreError if it cannot be written."""
+        """Remove the seal from the manifest of a resumed run and record the resumption; raise StoreError on failure."""
         note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
         with _rewritten(self.path, "written") as manifest:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
@@ -147,7 +147,7 @@ class RunFolder:
             "started": _now(),
             "protocol": PROTOCOL_VERSION,
             **fingerprint(),
-            # `platform.platform()` would start a program to find out more.
+            # `platform.platform()` would start a program.
             "platform": {"system": "-".join([*names, *filter(None, platform.libc_ver())]), "cpus": os.cpu_count()},
             "source": plan.source,
             "git": _git(Path(plan.folder or ".")),
@@ -161,7 +161,7 @@ def _now() -> str:
 
 
 def _git(folder: Path) -> str | None:
-    """Return the commit that is checked out where the document lies, read from files: no program is started."""
+    """Return the checked-out commit of the document's repository. It is read from files; no program is started."""
     for parent in [folder.resolve(), *folder.resolve().parents]:
         with contextlib.suppress(OSError):
             text = (parent / ".git" / "HEAD").read_text().strip()
@@ -173,7 +173,7 @@ def _git(folder: Path) -> str | None:
 
 
 def participants(processes: Sequence[Process]) -> str:
-    """Return processes in words: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
+    """Return a count of processes by role: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
     counts = Counter(process.role for process in processes)
     words = [role.value for role in (Role.GOVERNOR, Role.STORE) if role in counts]
     many = [role for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.TABLE) if role in counts]
@@ -185,9 +185,9 @@ _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", 
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it.
+    """Return the versions of Ganglion, Python, C library and packages, and the processor's model if available.
 
-    Packages are those that a result may depend on: our dependencies, and all with plugins.
+    The packages are those that a result may depend on: the kernel's dependencies, and all distributions with plugins.
     """
     entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
     found = {entry.distribution: entry.version for entry in entries if entry.distribution != registry.KERNEL}
@@ -204,7 +204,7 @@ def fingerprint() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return where two fingerprints differ, a line for each: `package numpy: 2.0 then, 2.1 now`."""
+    """Return the differences of two fingerprints, one line each: `package numpy: 2.0 then, 2.1 now`."""
     before, after = _flat(then), _flat(now)
     return [
         f"{name}: {before.get(name) or 'none'} then, {after.get(name) or 'none'} now"
@@ -220,13 +220,13 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
 
 
 PROCESS_TABLE = "state.json"
-"""The file, below the folder of a run."""
+"""The name of the process table in the folder of a run."""
 
 
 class Incarnation(Message):
-    """Hold the newest incarnation of a name and its process, None before it was started.
+    """Hold the newest incarnation of a name and its process; `pid` is None before the process was started.
 
-    `started` is the process's start time: the number of a process that has ended is given again.
+    `started` is the start time of the process; it tells the process apart from a later one with the same pid.
     """
 
     incarnation: int
@@ -235,12 +235,12 @@ class Incarnation(Message):
 
 
 class ProcessTable(Message):
-    """Hold the process table of a run: its present phase, whether its governor has begun, each name.
+    """Hold the process table of a run: its present phase, whether its governor has begun, and each name's incarnation.
 
-    `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
-    operators, each with the phase that took it: they are lost for a phase that begins again. `ended` is set before
-    the governor's word about the end is answered: it does not repeat it. `boot` identifies the boot of the machine;
-    empty where the system does not tell.
+    `stopping` is True once the run has been interrupted; from then on episodes end early. `signals` are the operators'
+    signals, each with the phase that received it; a phase that begins again loses them. `ended` is set before the
+    governor's report of the end is answered, because the governor does not repeat the report. `boot` identifies the
+    boot of the machine; it is empty where the system does not provide it.
     """
 
     boot: str
@@ -254,7 +254,7 @@ class ProcessTable(Message):
 
 
 def boot_id() -> str:
-    """Return the identifier of this boot of the machine, empty where the system does not tell."""
+    """Return the identifier of this boot of the machine; empty where the system does not provide it."""
     return proc("sys/kernel/random/boot_id").strip()
 
 
@@ -264,7 +264,7 @@ def incarnation_of(incarnation: int, pid: int | None) -> Incarnation:
 
 
 def lives(life: Incarnation) -> bool:
-    """Say whether the process of an incarnation is still there; only if the machine was not booted again."""
+    """Return True if the process of an incarnation still exists; only valid within one boot of the machine."""
     if life.pid is None:
         return False
     try:
@@ -272,17 +272,17 @@ def lives(life: Incarnation) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it exists, and belongs to another user
+        pass  # the process exists and belongs to another user
     return _started(life.pid) == life.started
 
 
 def write_process_table(folder: Path, table: ProcessTable) -> None:
-    """Write the process table into a run's folder, synced; OSError if that cannot be done."""
+    """Write the process table into a run's folder and sync it; raise OSError on failure."""
     write_synced(folder / PROCESS_TABLE, json.dumps(asdict(table), indent=1).encode(), 0o600)
 
 
 def read_process_table(folder: Path) -> ProcessTable | None:
-    """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
+    """Return the process table of a run's folder, None if there is none; raise StoreError if it cannot be read."""
     path = folder / PROCESS_TABLE
     try:
         return codec_of(ProcessTable).from_map(json.loads(path.read_bytes()))
@@ -294,14 +294,14 @@ def read_process_table(folder: Path) -> ProcessTable | None:
 
 def _started(pid: int) -> int | None:
     fields = proc(f"{pid}/stat").rpartition(")")[2].split()
-    return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended, and not reaped yet
+    return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended and not reaped yet
 
 
 _LOOK_S = 0.005
 
 
 def end_orphans(run: str, table: ProcessTable) -> list[str]:
-    """Kill the processes left of a run, return their names; UsageError if its supervisor lives, or LaunchError."""
+    """Kill a run's orphans and return their names; raise UsageError if its supervisor lives, LaunchError on failure."""
     if lives(table.supervisor):
         raise UsageError(f"run {run} goes on already (process {table.supervisor.pid})")
     left = {name: life.pid for name, life in table.lives.items() if life.pid is not None and lives(life)}
@@ -318,13 +318,13 @@ def end_orphans(run: str, table: ProcessTable) -> list[str]:
 
 
 def remove_connection(results: Path, run: str) -> None:
-    """Remove the connection file and socket of a run whose supervisor is gone, and no files of others."""
+    """Remove the connection file and the socket of a run whose supervisor has ended; files of others are kept."""
     for place in places(results):
         path = place / run / CONNECTION
         try:
             connection = read_connection(path)
         except UsageError:
-            continue  # there is none, or it is not ours
+            continue  # missing, or owned by another user
         path.unlink(missing_ok=True)
         folder = Path(connection.endpoint.removeprefix("ipc://")).parent
         named = folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run)
@@ -340,7 +340,7 @@ ORIGIN = "plan.msgpack"
 
 
 def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
-    """Return plan and allowed packages of a run; UsageError if the file is damaged: its manifest says `sha256`."""
+    """Return the plan and the allowed packages of a run; raise UsageError if the file's digest is not `sha256`."""
     path = folder / ORIGIN
     try:
         data = path.read_bytes()
@@ -364,12 +364,12 @@ _KEYS = ("status", "reason", "ended", "chain", "files", _SEAL)  # what a seal ad
 
 
 def text_of(manifest: Mapping[str, Any]) -> str:
-    """Return the one text that a manifest has as a file."""
+    """Return the canonical text of a manifest."""
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading; OSError if it is anything else, a link too, or cannot be read."""
+    """Open a regular file for reading; raise OSError for any other file, for a link, or if it cannot be read."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -378,14 +378,14 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file; OSError as `open_regular`."""
+    """Return the SHA-256 of a regular file; raise OSError as `open_regular` does."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
-    """Yield the manifest of a run without its seal and write what it has become; StoreError if it cannot be `verb`."""
+    """Yield the manifest of a run without its seal, then write it; raise StoreError ("cannot be `verb`") on failure."""
     path = folder / MANIFEST
     try:
         manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
@@ -396,7 +396,7 @@ def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
 
 
 def seal(folder: Path, status: str, reason: str, chain: Mapping[str, Any] | None) -> None:
-    """Complete the manifest of a run that has ended, with the heads of its chains; StoreError if that fails."""
+    """Seal the manifest of a run that has ended, with the heads of its chains; raise StoreError on failure."""
     with _rewritten(folder, "sealed") as manifest:
         manifest |= {"status": status, "reason": reason, "ended": _now()}
         manifest["chain"] = None if chain is None else dict(chain)
@@ -419,7 +419,7 @@ def _text(path: Path) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a run, and what is wrong with it: empty if it is not sealed, or not changed since."""
+    """Return the manifest of a run and its fault; the fault is empty if the manifest is unsealed or unchanged."""
     path = folder / MANIFEST
     try:
         text = _text(path)
@@ -434,14 +434,14 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 class Files:
-    """Check files of a run's folder by their digests, each read once; yield files and what is wrong with them."""
+    """Check files of a run's folder by their digests and yield each faulty file with its fault; read each file once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._digests: dict[str, str] = {}
 
     def sealed(self, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Check the files that a manifest names, and the models that their index names."""
+        """Check the files that a manifest lists, and the models that their index lists."""
         files = manifest.get("files")
         for name, row in files.items() if isinstance(files, dict) else ():
             yield from self.file(name, row.get("sha256") if isinstance(row, dict) else None)
@@ -449,7 +449,7 @@ class Files:
             yield from self._indexed()
 
     def file(self, name: str, sha256: Any) -> Iterator[tuple[str, str]]:
-        """Check one file; `name` leads from the folder down, and nowhere else."""
+        """Check one file; a `name` that leaves the folder is a fault."""
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or "\0" in name:
             yield name, "its path leaves the folder of the run"
@@ -463,7 +463,7 @@ class Files:
             yield name, f"it cannot be read: {error.strerror or error}"
 
     def model(self, path: str, sha256: Any) -> Iterator[tuple[str, str]]:
-        """Check a file of a model by the path under which it was stored, also if the results were moved since."""
+        """Check a model file by the path under which it was stored; the results may have been moved since."""
         parts = PurePosixPath(path).parts[-4:]  # brains/<phase>/<agent>/<file>
         if len(parts) < 4 or parts[0] != BRAINS:
             yield path[:200], "its path leaves the folder of the run"

@@ -1,4 +1,4 @@
-"""The supervisor on the bus: its own peer, and the broker that it starts and replaces."""
+"""The supervisor's own peer on the bus, and the broker that the supervisor starts and replaces."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 Handler = Callable[[str, Any], Awaitable[Any]]
-"""Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
+"""Take the caller's name and its request; return the reply message. A GanglionError is answered as ERROR."""
 
 _ANSWERS_KEPT = limits.ANSWERS_PER_CALLER * limits.PEERS
-_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and harmless
-_ABSENT_S = 0.05  # between two tries to reach a peer that will return
-_NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
+_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and safe to repeat
+_ABSENT_S = 0.05  # between two attempts to reach a peer that will return
+_NUMBERED = ("operator/", "observer/")  # a new broker may give these names to other peers
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
 
@@ -54,21 +54,20 @@ class _Call:
     scope: asyncio.Timeout | None = None  # of the task that waits for the answer
 
     def extend(self, now_s: float) -> None:
-        """Let the whole time begin again: no peer could have answered."""
+        """Restart the call's time span, because no peer could have answered."""
         if self.span_s is not None and self.scope is not None and not self.answer.done():
             self.scope.reschedule(now_s + self.span_s)
 
 
 class Bus:
-    """Speak to the broker as the supervisor, on the running loop.
+    """Connect the supervisor to the broker, on the running loop.
 
-    `handlers` are called by the name of a call, each in a task of its own: a supervisor is asked a few times a
-    second, not a few thousand times; a call that comes twice is carried out once. `heard_s` is when the broker last
-    spoke.
+    `handlers` maps the name of a call to its handler. Each call runs in its own task: a supervisor receives a few calls
+    per second, not thousands. A repeated call is executed once. `heard_s` is the time of the broker's last message.
 
-    `listener` is told what comes without being asked for. A broker that is lost may be replaced: if the listener's
-    `bus_closed` says so, calls wait for the next `join` and are repeated then. `closed` says that nothing more will be
-    answered.
+    `listener` receives the messages that answer no call. A lost broker may be replaced: if the listener's `bus_closed`
+    returns True, open calls wait for the next `join` and are then repeated. When `closed` is True, no call is answered
+    any more.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], listener: Supervisor) -> None:
@@ -76,11 +75,11 @@ class Bus:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._link: AsyncLink | None = None
-        # Milliseconds since 1970, 1,024 serials each: no earlier supervisor has used them, so that the successor of a
-        # governor takes no signal of this supervisor for the repetition of one that its journal has.
+        # Milliseconds since 1970, 1,024 serials each. No earlier supervisor has used these serials; a governor's
+        # successor therefore never takes a new signal for a repetition of one in its journal.
         self._serial = time.time_ns() // 1_000_000 << 10
         self._pending: dict[int, _Call] = {}
-        # Caller, serial and call -> the answer, empty while the call is carried out.
+        # (caller, serial, call) -> the answer; empty while the call is executed.
         self._answers: OrderedDict[tuple[str, int, str], list[bytes]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
@@ -89,7 +88,7 @@ class Bus:
         self._reason = "the supervisor has left the bus"
 
     async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
-        """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
+        """Connect and join, subscribe to topics, watch peers, repeat open calls; it may be called again on failure."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
         for key in [key for key in self._answers if key[0].startswith(_NUMBERED)]:
@@ -115,7 +114,7 @@ class Bus:
             self._repeat(serial)
 
     def close(self) -> None:
-        """Say BYE and close; no callback follows."""
+        """Send BYE and close the connection; no callback follows."""
         if self._link is not None:
             self._send([b"", encode_head(Head(Verb.BYE, 1)), b""])
             self._link.close()
@@ -124,7 +123,7 @@ class Bus:
             task.cancel()
 
     def fail(self, reason: str) -> None:
-        """Close without BYE: every call, now or later, fails for this reason."""
+        """Close without BYE; every open and every later call fails with this reason."""
         if self.closed:
             return
         self.closed, self._reason = True, reason
@@ -156,11 +155,11 @@ class Bus:
         return codec_of(row.reply).decode(body)
 
     async def ask_all(self, call: str, requests: Sequence[Any]) -> None:
-        """Make several calls to the kernel at once; the first failure is raised."""
+        """Send several calls to the kernel concurrently; the first failure is raised."""
         await asyncio.gather(*(self.ask(KERNEL, call, request) for request in requests))
 
     def tell(self, topic: str, event: messages.RunEvent) -> None:
-        """Publish an event; a broker that is gone is noticed elsewhere."""
+        """Publish an event; the loss of the broker is not reported here."""
         body = codec_of(messages.RunEvent).encode(event)
         self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), body])
 
@@ -169,12 +168,12 @@ class Bus:
         self._send([peer.encode(), encode_head(Head(Verb.BYE, 1)), b""])
 
     def beat(self) -> None:
-        """Ask the broker whether it is there; `heard_s` tells the answer."""
+        """Send a BEAT to the broker; its answer updates `heard_s`."""
         self._send(_BEAT_ASK)
 
     def _send(self, frames: list[bytes]) -> None:
         if self._link is None or self.closed:
-            return  # calls are repeated, or have failed with PeerLost
+            return  # open calls are repeated later, or have failed with PeerLost
         try:
             self._link.send(frames)
         except errors.PeerLost as error:
@@ -186,7 +185,7 @@ class Bus:
         try:
             self._dispatch(frames)
         except errors.RemoteProtocolError as error:
-            self.lose(str(error))  # only the broker speaks on this connection: it cannot be trusted any more
+            self.lose(str(error))  # only the broker sends on this connection: it can no longer be trusted
 
     def _dispatch(self, frames: list[bytes]) -> None:
         peer, head = frames[0].decode(), decode_head(frames[1])
@@ -208,7 +207,7 @@ class Bus:
             case Verb.TELL if head.call == "event":
                 self._listener.told(peer, codec_of(messages.RunEvent).decode(body))
             case _:
-                pass  # a BYE is followed by the end of the connection; the rest is not for a supervisor
+                pass  # a BYE precedes the end of the connection; other messages are not for a supervisor
 
     def _settle(self, peer: str, head: Head, body: bytes) -> None:
         if head.verb is Verb.ERROR and not self._welcome.done():
@@ -217,7 +216,7 @@ class Bus:
             return
         pending = self._pending.get(head.serial)
         if pending is None or pending.answer.done():
-            return  # late: no task waits for it any more
+            return  # late: no task waits for the reply any more
         if head.verb is Verb.REPLY:
             pending.answer.set_result(body)
             return
@@ -247,14 +246,14 @@ class Bus:
         self._listener.peer_lost(lost)
 
     def lose(self, reason: str) -> None:
-        """Record that the broker is gone, whatever the connection says."""
+        """Treat the broker as lost, whatever the state of the connection."""
         if self.closed or self._link is None:
             return
         link, self._link = self._link, None
         link.close()
         if not self._welcome.done():
             self._welcome.set_exception(errors.PeerLost("broker", reason))
-            self._welcome.exception()  # `join` may have given up already
+            self._welcome.exception()  # mark as retrieved: `join` may have given up already
         if not self._listener.bus_closed(reason):
             self.fail(reason)
             return
@@ -274,13 +273,13 @@ class Bus:
 
     async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
         row, handler = messages.CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
-        content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # as we are asked, so we answer
+        content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # the answer uses the encoding of the request
         try:
             if row is None or handler is None:
                 raise errors.LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
             reply = await handler(peer, codec_of(row.request).decode(body))
             verb, data = Verb.REPLY, codec_of(row.reply).encode(reply, content)
-        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: a caller is answered always
+        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: every caller gets an answer
             failure = messages.Failure("internal", f"{type(error).__name__}: {error}")
             if isinstance(error, errors.GanglionError):
                 failure = messages.Failure(error.kind, str(error))
@@ -298,20 +297,20 @@ class Bus:
 
 
 NAME = "broker"
-_DYING_S = 1.0  # between the end of its connections and that of its process
+_DYING_S = 1.0  # between the end of the broker's connections and the end of its process
 
 
 class Hub:
-    """Keep a broker running at endpoints that stay ours while there is none.
+    """Keep a broker running at endpoints that stay bound while there is none.
 
-    The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
-    no other process can listen there. A broker knows what may join, and which incarnations have been succeeded, before
-    it receives anything. `bus` joins each broker in turn.
+    The hub holds the listening sockets and passes them to each broker: a peer that connects while there is no broker
+    waits, and no other process can listen there. A broker knows the admissions and the superseded incarnations before
+    it receives its first message. `bus` joins each broker in turn.
     """
 
     def __init__(self, launcher: Local, access: Access, owner: Restarter, bus: Bus, log: Path | None = None) -> None:
         self.process: Process | None = None
-        self.since_s = math.inf  # when the present broker was joined, by the loop's clock
+        self.since_s = math.inf  # when the present broker was joined, in the loop's time
         self.bus = bus
         self._launcher = launcher
         self._access = access
@@ -321,12 +320,12 @@ class Hub:
         self._remote: list[str] = []
         self._lifeline = -1
         self._restarts = Restarts()
-        self._coming: asyncio.Task[dict[str, list[str]]] | None = None  # until a broker is there
+        self._coming: asyncio.Task[dict[str, list[str]]] | None = None  # until a broker has been joined
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     async def open(self, endpoints: Sequence[str], remote: Sequence[str] = ()) -> dict[str, list[str]]:
-        """Listen, start a broker and join it, another one if it is killed; return endpoints, or raise LaunchError."""
+        """Bind, start a broker and join it; replace it if it is lost. Return the endpoints, or raise LaunchError."""
         for text in endpoints:
             self._bound.append(bind_local(text))
         self._remote = list(remote)
@@ -334,7 +333,7 @@ class Hub:
         return await self._coming
 
     async def close(self) -> None:
-        """Leave the bus and end the broker."""
+        """Leave the bus and stop the broker."""
         self._closing.set()
         if self._coming is not None:
             await asyncio.wait([self._coming])
@@ -345,11 +344,11 @@ class Hub:
         self._release_endpoints()
 
     def there_since(self, moment_s: float) -> bool:
-        """Say whether there has been a broker without a break since a time of the loop's clock."""
+        """Return True if there has been a broker without interruption since `moment_s` in the loop's time."""
         return self._coming is None and not self.bus.closed and self.since_s <= moment_s
 
     def bus_closed(self) -> bool:
-        """End a broker that has left us, which starts the next one or fails the runs; say whether one comes."""
+        """Stop a broker whose connection is lost; return True if a successor will be started."""
         process = self.process
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
@@ -359,7 +358,7 @@ class Hub:
 
     # -- one broker ---------------------------------------------------------------------------------------------------
     async def _start_and_join(self) -> dict[str, list[str]]:
-        """Start a broker at our endpoints and join it; PeerLost if it was killed, LaunchError if it stays away."""
+        """Start a broker at the bound endpoints and join it; PeerLost if it was killed, LaunchError if that fails."""
         self._cut_lifeline()
         descriptors = [bound.listening.fileno() for bound in self._bound]
         endpoints, admissions = [bound.endpoint for bound in self._bound], self._owner.admissions()
@@ -389,7 +388,7 @@ class Hub:
         return answer
 
     async def _clear_away(self) -> None:
-        """End a broker that came up and could not be joined."""
+        """Kill a broker that was started but could not be joined."""
         self.bus.lose("a new broker is being started")
         self._cut_lifeline()
         if self.process is not None:
@@ -409,9 +408,9 @@ class Hub:
     # -- the next one -------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
-            return  # the task that waits for one that is coming up notices it
+            return  # the task that is starting a broker handles this end
         if self._loop.time() - self.since_s > limits.RESTARTS_WITHIN_S:
-            self._restarts = Restarts()  # earlier losses have nothing to do with this one
+            self._restarts = Restarts()  # earlier losses are too old to count
         how, words, delay_s = process.end_text, list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
@@ -421,7 +420,7 @@ class Hub:
         self.bus.lose(how)
 
     def _delay_s(self) -> float | None:
-        """Return after how long the next broker is started; None if there is to be none."""
+        """Return the delay before the next broker is started; None if none is to be started."""
         wanted = not self._closing.is_set() and self._owner.wants_broker()
         return self._restarts.next_s(NAME, self._loop.time()) if wanted else None
 
@@ -431,9 +430,9 @@ class Hub:
         self._release_endpoints()
 
     async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
-        """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
+        """Start brokers until one is joined, none is wanted, or too many were lost; return the broker's answer.
 
-        With `first` a caller waits for it: LaunchError if there is none.
+        With `first` a caller waits for the result: LaunchError if no broker was joined.
         """
         lost_s, how = self._loop.time(), ""
         while delay_s is not None and not await within(self._closing, delay_s):

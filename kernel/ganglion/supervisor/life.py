@@ -1,4 +1,4 @@
-"""Lives: what is done with a child process, as a table; what its end means, and how soon it is restarted; pure."""
+"""Life cycle of a child process: the state table, the meaning of its end, and its restart delays; pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from enum import Enum
 from ganglion import limits
 from ganglion.errors import UsageError
 
-REFUSED = UsageError.exit_status  # of a process that cannot carry out what it was told
+REFUSED = UsageError.exit_status  # exit status of a process that cannot carry out its instructions
 
 
 class State(Enum):
-    """Say how far a process has come; whoever enters one of the last four does what stands beside it."""
+    """State of a process; on entering one of the last four, the caller does what the comment says."""
 
     PLANNED = "planned"
     STARTING = "starting"
-    CANCELLED = "cancelled"  # no longer wanted, but whether it was started is not known yet
+    CANCELLED = "cancelled"  # no longer wanted, and not known yet whether it was started
     RUNNING = "running"
     LEAVING = "leaving"  # ask it to leave
     TERMINATED = "terminated"  # send SIGTERM to the process group
     KILLED = "killed"  # send SIGKILL to the process group
-    GONE = "gone"  # report that the life is over: read `code`, `lost` and `reason`
+    GONE = "gone"  # report the end of the process: read `code`, `lost` and `why`
 
 
 class Event(Enum):
-    """Say what happened to a process, or what is wanted of it."""
+    """Something that happened to a process, or a request to end it."""
 
     START = "start"
     STARTED = "started"
     FAILED = "failed"  # it could not be started
     LEAVE = "leave"  # leave in order
-    END = "end"  # end by signal, without being asked first
+    END = "end"  # end by signal, without being asked to leave first
     KILL = "kill"
     DEADLINE = "deadline"
     EXITED = "exited"
@@ -66,9 +66,9 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.KILLED: {**_ENDED, **dict.fromkeys(_UNWANTED, State.KILLED), Event.DEADLINE: State.KILLED},
     State.GONE: dict.fromkeys(_UNWANTED, State.GONE),
 }
-"""What is no cell cannot happen: it is a mistake of the supervisor."""
+"""An event without an entry cannot happen: it would be a fault of the supervisor."""
 
-_SENT = {  # signals of ours that may have ended a process
+_SENT = {  # signals of the supervisor that may have ended a process
     State.TERMINATED: (signal.SIGTERM,),
     State.KILLED: (signal.SIGTERM, signal.SIGKILL),
 }
@@ -80,7 +80,7 @@ _PATIENCE_S = {
 
 
 def exit_text(code: int | None) -> str:
-    """Return how a process ended, in words; `code` is its exit status, or minus its signal, None if not known."""
+    """Return how a process ended; `code` is the exit status, or minus the signal, None if not known."""
     if code is None:
         return "ended, the exit status is not known"
     if code >= 0:
@@ -92,7 +92,7 @@ def exit_text(code: int | None) -> str:
 
 
 def end_text(code: int | None, why: str = "") -> str:
-    """Return how a process ended, as it follows its name: `was killed by SIGKILL`, `ended with exit status 3`."""
+    """Return how a process ended, phrased to follow its name: `was killed by SIGKILL`, `ended with exit status 3`."""
     verb = "has" if code is None else "ended with" if code >= 0 else "was"
     return f"{verb} {exit_text(code)}" + (f" ({why})" if why else "")
 
@@ -100,7 +100,7 @@ def end_text(code: int | None, why: str = "") -> str:
 class Child:
     """Decide what is done with one process; never act.
 
-    After `receive` and `tick` the caller does what the state asks for that they return, and calls `tick` again at
+    After `receive` and `tick` the caller performs the action of the returned state, and calls `tick` again at
     `deadline_s`.
     """
 
@@ -110,15 +110,15 @@ class Child:
         self.started = False
         self.code: int | None = None
         self.deadline_s: float | None = None
-        self.why = ""  # why it was killed or could not be started, where that is known
-        self.lost = False  # it ended although it was not asked to, or crashed
+        self.why = ""  # the reason of a kill or of a failed start, where it is known
+        self.lost = False  # it ended without being asked to, or crashed
 
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None, why: str = ""
     ) -> State | None:
         """Take in an event; return the state that was entered, None if there is nothing to do.
 
-        `patience_s` replaces the usual time in it. One that is killed in vain is killed again.
+        `patience_s` replaces the usual time limit of the state. A process that survives SIGKILL is killed again.
         """
         former = self.state
         row = TRANSITIONS[former]
@@ -136,31 +136,31 @@ class Child:
         return self.state
 
     def tick(self, now_s: float) -> State | None:
-        """Look at the clock; return the state that was entered since a deadline has passed."""
+        """Check the deadline; return the state that was entered because it has passed, None otherwise."""
         if self.deadline_s is None or now_s < self.deadline_s:
             return None
         return self.receive(Event.DEADLINE, now_s)
 
     @property
     def gone(self) -> bool:
-        """Say whether the life is over."""
+        """Whether the process has ended."""
         return self.state is State.GONE
 
     @property
     def way(self) -> str:
-        """Return how the process ended, in words that are equal for equal ways."""
+        """Return how the process ended; equal texts for equal kinds of end."""
         if self.code is None:
             return "an end that is not known" if self.started else "not being started"
         return exit_text(self.code).removeprefix("killed by ")
 
 
 class Verdict(Enum):
-    """Say what the end of a process means for its run."""
+    """What the end of a process means for its run."""
 
-    WANTED = "wanted"  # nothing, or it is no longer needed
+    WANTED = "wanted"  # no effect: it was no loss, or the process is no longer needed
     RESTART = "restart"
     REWIND = "rewind"  # its results differ: the phase begins again
-    NOTE = "note"  # it was asked to leave, and ended otherwise: an incident
+    NOTE = "note"  # it was asked to leave and ended otherwise: an incident
     LOST = "lost"  # no successor can replace it
 
 
@@ -176,11 +176,11 @@ def judge(
     ours: bool,
     disturbed: bool,
 ) -> Verdict:
-    """Return what the end of a process means for its run, which may be `over`.
+    """Return what the end of a process means for its run; `over` is True if the run has ended.
 
-    `dismissed` says that its end was wanted, `replaced` that its name has no other process and losses of its kind are
-    made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs a program of ours;
-    `disturbed` that there was no broker for a moment while it lived.
+    `dismissed`: the process was asked to end. `replaced`: its name has no other process, and losses of its kind are
+    recovered in this phase. `joined`: it was on the bus at some time. `ours`: it runs a program of Ganglion.
+    `disturbed`: there was a time without a broker while it lived.
     """
     if not lost or (over and code == 0):
         return Verdict.WANTED
@@ -188,7 +188,7 @@ def judge(
         return Verdict.LOST
     if dismissed:
         return Verdict.NOTE
-    # A first process that ended by itself before it joined does so again, unless there was no broker to join.
+    # A first process that ended by itself before joining would end again, unless there was no broker to join.
     refuses = (code or 0) > 0 or (code in (None, 0) and not ours)
     again = (refuses and incarnation == 1 and not disturbed) or (ours and code == REFUSED)
     if not replaced or (again and not joined):
@@ -202,7 +202,7 @@ class Restarts:
     def __init__(self) -> None:
         self._restarted_s: dict[str, deque[float]] = {}
         self._all = 0
-        self._nodes_s: dict[str, float] = {}  # when a loss on a node was counted last
+        self._nodes_s: dict[str, float] = {}  # when a loss on a node was last counted
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
@@ -213,9 +213,9 @@ class Restarts:
         within_s: float = limits.RESTARTS_WITHIN_S,
         at: str = "",
     ) -> float | None:
-        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all.
+        """Return the delay of the next restart; None after `most` within `within_s`, or too many in the run.
 
-        What is lost at once on a launcher's node, `at`, is one loss of all.
+        Simultaneous losses on one launcher's node, `at`, count as one loss of the run.
         """
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
@@ -230,7 +230,7 @@ class Restarts:
         return delay_s
 
     def died(self, name: str, place: Hashable) -> int:
-        """Record where and how a process of a name died; return how often in a row at this place."""
+        """Record where and how a process of a name died; return the number of consecutive deaths at this place."""
         former, times = self._places.get(name, (None, 0))
         times = times + 1 if former == place else 1
         self._places[name] = (place, times)

@@ -1,4 +1,4 @@
-"""Nodes: a relay on each other machine, and models lent to processes there that do not see the folder of results."""
+"""Nodes: a relay on each other machine, and the transfer of models to nodes without the results folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Relay(Process):
-    """Be one relay; `answer` is the first line that it prints, which says where it listens."""
+    """Run one relay; `answer` is the first line that it prints, with its endpoint or its error."""
 
     def __init__(self, name: str, supervisor: Supervisor, ended: Any) -> None:
         logs = supervisor.settings.logs
@@ -40,7 +40,7 @@ class _Relay(Process):
         self._line = b""
 
     def printed(self, data: bytes) -> None:
-        """Take what it has printed."""
+        """Take in output of the relay."""
         super().printed(data)
         if not self.answer.done():
             self._line += data
@@ -50,21 +50,21 @@ class _Relay(Process):
 
 
 class Relays:
-    """Start a relay on a node when the first process there is started, another one when it was lost.
+    """Start a relay on a node before the first process there, and a new one after a loss.
 
-    Each joins the kernel by a key of its own, and by that key the processes of its node. One that is lost is the loss
-    of all of them.
+    Each relay joins the kernel with its own key, and the processes of its node join through it. The loss of a relay is
+    the loss of all these processes.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._starting: dict[str, asyncio.Task[str]] = {}  # node -> where its relay listens, once it does
+        self._starting: dict[str, asyncio.Task[str]] = {}  # node -> endpoint of its relay
         self._count = 0
         self.living: dict[str, Process] = {}  # by node
-        self.admissions: dict[str, Admit] = {}  # of those that live, by node
+        self.admissions: dict[str, Admit] = {}  # of the living relays, by node
 
     async def endpoint(self, node: str) -> str:
-        """Return where the relay of a node listens there; LaunchError says why there is none."""
+        """Return the endpoint of a node's relay; LaunchError if the relay cannot be started."""
         if node not in self._starting:
             self._starting[node] = asyncio.ensure_future(self._start(node))
         starting = self._starting[node]
@@ -76,7 +76,7 @@ class Relays:
             raise
 
     async def close(self) -> None:
-        """End all relays; no process of theirs lives any more."""
+        """Stop all relays; their processes must have ended."""
         for process in self.living.values():
             process.signal(signal.SIGTERM)
         await asyncio.gather(*map(end, list(self.living.values())))
@@ -118,9 +118,9 @@ class Relays:
             del self.living[node], self.admissions[node], self._starting[node]
 
     def _ended(self, node: str, process: Process) -> None:
-        """End the processes of a node whose relay is lost: nobody hears them any more."""
+        """End the processes of a node whose relay is lost, because their connection is lost with it."""
         self._forget(node, process)
-        self._supervisor.spawn(self._supervisor.withdraw([process.name]))  # its key opens nothing any more
+        self._supervisor.spawn(self._supervisor.withdraw([process.name]))  # revoke the relay's key
         for run in self._supervisor.runs.values():
             for member in run.members.values():
                 if member.process is not None and member.node == node:
@@ -131,13 +131,13 @@ _FILES = "model*.npz"
 
 
 class Lending:
-    """Answer `kernel.model` and `kernel.keep`; neither is kept in memory, for both may be asked again."""
+    """Answer `kernel.model` and `kernel.keep`; the answers are not kept, because both calls are safe to repeat."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 
     async def give(self, caller: str, asked: ModelAsked) -> ModelPiece:
-        """Return the models in a folder, or a piece of one; RemoteProtocolError for what is no model of the run."""
+        """Return the models in a folder, or a piece of one; RemoteProtocolError if it is no model of the run."""
         run, _ = self._place_of(caller)
         if not is_lent(run.plan, asked.folder):
             raise RemoteProtocolError(
@@ -147,7 +147,7 @@ class Lending:
         return await asyncio.to_thread(piece_of, asked)
 
     async def take(self, caller: str, kept: ModelKept) -> Done:
-        """Write a piece of a brain's model; RemoteProtocolError if the folder is not its own, StoreError."""
+        """Write a piece of a brain's model; RemoteProtocolError if the folder is not the brain's own, StoreError."""
         run, place = self._place_of(caller)
         own = self._supervisor.settings.results.resolve() / run.id / BRAINS
         document = Path(run.plan.folder or ".")
@@ -172,7 +172,7 @@ class Lending:
 
 
 def is_lent(plan: Plan, folder: str) -> bool:
-    """Say whether a folder is where a run keeps models of an agent, or below one in which the plan looks for models."""
+    """Return True for a folder of a run's own models, or below one in which the plan looks up models."""
     path, agents = Path(folder), [(phase, agent) for phase in plan.phases for agent in phase.agents]
     wishes = [agent.load for _, agent in agents]
     wishes += [source.policy.load for phase, agent in agents for source in sources_of(phase.seats, agent.name)]
@@ -181,7 +181,7 @@ def is_lent(plan: Plan, folder: str) -> bool:
     below = [path.relative_to(place) for place in places if path.is_relative_to(place)]
     if any(".." not in rest.parts for rest in below):
         return True
-    own = path.parts[-3:-1]  # stores tell of results that lie elsewhere, too
+    own = path.parts[-3:-1]  # the store also returns results of other folders
     return path.is_absolute() and ".." not in path.parts and own[:1] == (BRAINS,) and own[-1].isdigit()
 
 
@@ -190,7 +190,7 @@ def _is_model(name: str) -> bool:
 
 
 def piece_of(asked: ModelAsked) -> ModelPiece:
-    """Return the models in a folder, or a piece of one; RemoteProtocolError for another name, StoreError."""
+    """Return the models in a folder, or a piece of one; RemoteProtocolError for an invalid name, StoreError."""
     folder = Path(asked.folder)
     try:
         if not asked.name:
@@ -206,14 +206,14 @@ def piece_of(asked: ModelAsked) -> ModelPiece:
 
 
 def write_piece(folder: Path, kept: ModelKept) -> None:
-    """Write a piece beside its place; the last one puts the file there, if it is what was announced."""
+    """Write a piece into a temporary file; the last piece moves the file to its place if its digest is correct."""
     path, part = folder / kept.name, folder / f".{kept.name}.part"
     size = kept.offset + len(kept.data)
     if not 0 <= kept.offset < size <= kept.size_bytes <= 2 * MODEL_BYTES:
         raise RemoteProtocolError(f"kernel.keep: expected a piece of {kept.size_bytes} bytes, found one up to {size}")
     try:
         if path.is_file() and not part.exists() and file_digest(path) == kept.sha256:
-            return  # it was said before
+            return  # a repeated call: the file is complete
         folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if kept.offset else os.O_TRUNC)
         descriptor = os.open(part, flags, 0o666)

@@ -1,4 +1,4 @@
-"""What a process prints: kept in a file up to a bound, its last lines in memory."""
+"""Output of a process: kept in a file of bounded size, the last lines in memory."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pathlib import Path
 from ganglion.limits import LOG_FILE_BYTES, LOG_FILES, LOG_LINE_BYTES, OUTPUT_BYTES_PER_S, OUTPUT_LINES_KEPT
 
 _STACK = re.compile(r"(Current t|T)hread 0x[0-9a-f]+.*\(most recent call first\):")
-_HOOKS = '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; those below it say nothing of it
+_HOOKS = '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; the frames below do not help the author
 
 
 def printable(text: str) -> str:
-    """Return text of a stranger without control characters, so that a terminal that shows it does nothing else."""
+    """Return untrusted text without control characters, so that it cannot control a terminal."""
     return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def without_password(text: str) -> str:
-    """Return a text without the passwords of the URIs in it: `postgresql://user:***@host/db?password=***`."""
+    """Return a text without the passwords of its URIs: `postgresql://user:***@host/db?password=***`."""
     hidden = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", text)
     return re.sub(r"([?&]\w*pass\w*=)[^&\s]*", r"\1***", hidden)
 
 
 class Output:
-    """Take the output of one process and keep it in the file `path` (None: nowhere); `lines` are the last ones.
+    """Write the output of one process to the file `path` (None: no file); `lines` holds the last lines.
 
-    Each line begins with its time, as in the log files. A full file becomes `<path>.1`, that one `<path>.2`; there are
-    LOG_FILES of them. What comes faster than OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept;
-    the file says how much that was. Where a process that hung was ended, its stacks come with the innermost frame
-    first: the last lines leave out what lies below an author's hook, which would push the hook itself out.
+    Each line begins with its time, as in the log files. A full file is renamed to `<path>.1`, and that one to
+    `<path>.2`, up to LOG_FILES files. Output beyond OUTPUT_BYTES_PER_S, or beyond LOG_LINE_BYTES in a line, is dropped;
+    the file records how many bytes. A process that is killed because it hangs prints its stacks with the innermost
+    frame first. `lines` omits the frames below an author's hook; otherwise they would displace the hook itself.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Output:
     ) -> None:
         self.lines: deque[str] = deque(maxlen=OUTPUT_LINES_KEPT)
         self.dropped_bytes = 0
-        self._told_bytes = 0  # of what was dropped
+        self._told_bytes = 0  # dropped bytes that the file already records
         self._rest = b""
-        self._stack = self._below = False  # whether a line is of a stack, and below the hook
+        self._stack = self._below = False  # whether the line belongs to a stack, and to a frame below the hook
         self._clock, self._now = clock, now
         self._credit_bytes, self._credit_s = float(OUTPUT_BYTES_PER_S), clock()
         self._path = path
@@ -56,7 +56,7 @@ class Output:
         self._room_bytes = LOG_FILE_BYTES
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed; the rest of a line may follow."""
+        """Take in output; it may end within a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LOG_LINE_BYTES:
             lines.append(self._rest)
@@ -65,11 +65,11 @@ class Output:
             self._line(line)
 
     def quoted(self) -> str:
-        """Return the last lines as they follow a sentence: each on a line of its own, indented."""
+        """Return the last lines, each indented on a line of its own, to follow a sentence."""
         return "".join(f"\n    {line}" for line in self.lines)
 
     def close(self) -> None:
-        """End the last line, close the file."""
+        """Complete the last line and close the file."""
         if self._rest:
             self.feed(b"\n")
         self._tell_dropped()
@@ -82,7 +82,7 @@ class Output:
         text = printable(cut.decode(errors="replace").rstrip("\r"))
         if not self._leaves_out(text):
             self.lines.append(text)
-        size_bytes = len(text.encode()) + 1  # its time costs it nothing
+        size_bytes = len(text.encode()) + 1  # the timestamp is not counted
         now_s = self._clock()
         earned_bytes = (now_s - self._credit_s) * OUTPUT_BYTES_PER_S
         self._credit_bytes, self._credit_s = min(self._credit_bytes + earned_bytes, float(OUTPUT_BYTES_PER_S)), now_s
@@ -95,7 +95,7 @@ class Output:
         self._write(self._timed(text))
 
     def _leaves_out(self, text: str) -> bool:
-        """Say whether a line is one of a stack that would push out what an author has to see."""
+        """Return True if a line belongs to a stack and would displace what an author needs to see."""
         if not text.startswith('  File "'):
             self._below, self._stack = False, _STACK.match(text) is not None
             return text.startswith("Extension modules: ")
@@ -123,11 +123,11 @@ class Output:
                 self._room_bytes = LOG_FILE_BYTES - os.fstat(self._file).st_size
             self._room_bytes -= os.write(self._file, data)
         except OSError:
-            self.dropped_bytes += len(data)  # the disk is full: the last lines are still in memory
+            self.dropped_bytes += len(data)  # the disk is full; the last lines stay in memory
             self._path = None
 
     def _turn(self, path: Path) -> None:
-        """Put the file aside, and those before it; a link in the place of one is replaced, never followed."""
+        """Rename the file and its predecessors; a symbolic link at a target is replaced, not followed."""
         assert self._file is not None
         os.close(self._file)
         self._file = None

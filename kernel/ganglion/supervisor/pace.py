@@ -1,4 +1,4 @@
-"""Pace: how far a phase is, how fast it goes, and how long it may still take; pure."""
+"""Pace: the progress of a phase, its speed, and its remaining time; pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from ganglion.supervisor import event
 
-_SPAN_S = 30.0  # over which the steps per second are taken
-_SAMPLES = 1000  # of these, at most
-_RETURNS = 1000  # of each agent; of more every second one stays, and after that of those that come
-_TOLD = 60  # means of them, of each agent, in a row
+_SPAN_S = 30.0  # window over which the steps per second are measured
+_SAMPLES = 1000  # the most samples in the window
+_RETURNS = 1000  # returns kept per agent; beyond that every second one is dropped, then of the new ones too
+_TOLD = 60  # the most means that are reported per agent
 
 
 def thinned(values: Sequence[float], width: int) -> list[float]:
@@ -24,31 +24,32 @@ def thinned(values: Sequence[float], width: int) -> list[float]:
 
 @dataclass(slots=True)
 class Pace:
-    """Take in the events of a phase, with times of any clock that goes on evenly.
+    """Take in the events of a phase; the times may come from any monotonic clock.
 
-    An episode has its number: a phase that goes on after a resume has those that were there before. `limit` is how many
-    there will be over all workers, None where a condition ends them; `returns` are those of the phase's own episodes.
+    Episodes are numbered: a resumed phase also counts the episodes before the resume. `limit` is the number of episodes
+    of all workers, None where a condition ends the phase. `returns` are those of the phase's own episodes, without
+    evaluations.
     """
 
     name: str
     limit: int | None
     began_s: float
-    tick: int | None = None  # with bodies: the newest of which a worker has told
+    tick: int | None = None  # with bodies: the newest tick that a worker reported
     paused: tuple[int, ...] = ()
     returns: dict[str, list[float]] = field(default_factory=dict)
     ended_s: float | None = None
-    _next: dict[Any, int] = field(default_factory=dict)  # worker -> number of the episode that it is in
-    _open: dict[Any, int] = field(default_factory=dict)  # worker -> steps of the episode that it is in
-    _ended: int = 0  # episodes seen, and the steps in them
+    _next: dict[Any, int] = field(default_factory=dict)  # worker -> number of its current episode
+    _open: dict[Any, int] = field(default_factory=dict)  # worker -> steps of its current episode
+    _ended: int = 0  # episodes seen, and below the steps in them
     _taken: int = 0
-    _first: float | None = None  # episodes that were there before
+    _first: float | None = None  # episodes before the first event
     _samples: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
-    _every: int = 1  # of so many returns one is kept
+    _every: int = 1  # one of this many returns is kept
     _seen: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any], now_s: float) -> Pace:
-        """Return the pace of a phase by the fields of `phase.started`."""
+        """Return the pace of a phase from the fields of `phase.started`."""
         episodes = fields.get("episodes")
         limit = None if episodes is None else episodes * (fields.get("workers") or 1)
         return cls(str(fields.get("name", fields.get("phase"))), limit, now_s)
@@ -65,16 +66,16 @@ class Pace:
             if "tick" in fields:
                 self.tick, self._open[worker] = int(fields["tick"]), int(fields.get("steps", 0))
                 self._next[worker] = max(self._next.get(worker, 0), sum(fields.get("episodes", {}).values()))
-            elif episode >= self._next.get(worker, 0):  # else its end came before
+            elif episode >= self._next.get(worker, 0):  # else the end of the episode arrived first
                 self._next[worker], self._open[worker] = episode, int(fields.get("steps", 0))
         elif what == event.EPISODE_ENDED:
-            if "episodes" in fields:  # with bodies: the newest of some environment, and for how many it stands
+            if "episodes" in fields:  # with bodies: the newest of an environment, and how many it stands for
                 self._next[worker] = self._next.get(worker, 0) + int(fields["episodes"])
             else:
                 self._taken += int(fields.get("steps", 0))
                 self._open.pop(worker, None)
                 self._next[worker] = int(fields.get("episode", self._next.get(worker, 0))) + 1
-            if fields.get("mode") is None:  # else of an evaluation: none of the phase's own
+            if fields.get("mode") is None:  # else an episode of an evaluation
                 self._ended += 1
                 for agent, value in (fields.get("returns") or {}).items():
                     self._keep(agent, value)
@@ -102,26 +103,26 @@ class Pace:
 
     @property
     def steps(self) -> int:
-        """Return how many steps were seen, those of evaluations too."""
+        """Return the number of steps seen, including those of evaluations."""
         return self._taken + sum(self._open.values())
 
     @property
     def part(self) -> float:
-        """Return the episodes that have ended and what is done of the open ones."""
+        """Return the number of ended episodes plus the estimated fraction of the open ones."""
         mean = self._taken / self._ended if self._ended else 0.0
         begun = sum(steps for (_, mode), steps in self._open.items() if mode is None)
         return self.episodes + (min(begun / mean, len(self._open)) if mean else 0.0)
 
     @property
     def steps_per_s(self) -> float | None:
-        """Return the speed of the newest seconds, None before there is one."""
+        """Return the steps per second of the newest samples, None without samples."""
         if len(self._samples) < 2:
             return None
         (begin_s, begin), (end_s, end) = self._samples[0], self._samples[-1]
         return (end - begin) / (end_s - begin_s) if end_s > begin_s else None
 
     def left_s(self, now_s: float) -> float | None:
-        """Return how many seconds the phase may still take; None where that is not known."""
+        """Return the estimated remaining seconds of the phase; None where that is not known."""
         if self.limit is None or self.ended_s is not None or self.paused:
             return None
         left, speed = max(0.0, self.limit - self.part), self.steps_per_s
@@ -131,7 +132,7 @@ class Pace:
         return left * passed_s / done if self._ended and done > 0 and passed_s > 0 else None
 
     def row(self, now_s: float) -> dict[str, Any]:
-        """Return how far it is as plain values."""
+        """Return the pace as plain values."""
         speed, left_s = self.steps_per_s, self.left_s(now_s)
         return {
             "name": self.name,

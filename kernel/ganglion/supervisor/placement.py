@@ -1,4 +1,4 @@
-"""Placement: processes of a worker are free or kept on one processor, whichever is measured to be faster."""
+"""Placement: the processes of a worker run free or pinned to one processor, whichever is measured to be faster."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from ganglion.wire.messages import RunEvent
 
 AUTO, FREE = "auto", "free"
-"""Words of the setting `cpus`; anything else is a list of processors, on which the supervisor itself is kept."""
-_TOGETHER = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)  # of one worker: they take turns
-_LOOK_SHARE = 0.02  # of the supervisor's time, for looking again
+"""Words of the setting `cpus`; any other value is a list of processors to which the supervisor itself is pinned."""
+_TOGETHER = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)  # roles of one worker that run in turn
+_LOOK_SHARE = 0.02  # the most of the supervisor's time that repeated looks may take
 
 
 class Comparison:
-    """Decide by step counts whether the workers of a phase are faster free or kept together.
+    """Decide by step counts whether the workers of a phase are faster free or pinned ("kept") to processors.
 
-    `kept` is how they are to be placed now. Call `placed` as soon as they are, `count` for each step count that a
-    worker tells and `tick` from time to time; place them anew where one of these returns True. Free and kept follow
-    each other in windows; a free one and a kept one are a pair, and a pair is a vote. `PLACEMENT_VOTES` equal votes
-    are a decision. Workers that are kept are compared anew if they become slower than they were free: learning may
-    have begun, or a simulator been started. `rates` are the steps per second in each window, by `kept`.
+    `kept` is the present placement. Call `placed` once the workers have this placement, `count` for each step count
+    that a worker reports, and `tick` periodically; when one of these returns True, place the workers again. Free and
+    pinned windows alternate. Each pair of windows is one vote, and `PLACEMENT_VOTES` equal votes decide. Pinned workers
+    are compared again if they become slower than they were free, for example because learning has begun or a simulator
+    was started. `rates` are the steps per second of each window, by `kept`.
     """
 
     def __init__(self, workers: Iterable[int], kept: bool = False) -> None:
@@ -46,15 +46,15 @@ class Comparison:
         self._counts: dict[int, tuple[float, int, float, int]] = {}  # worker -> time and steps, first and last
 
     def placed(self, now_s: float) -> None:
-        """Begin a window: the workers are placed as `kept` says since a moment."""
+        """Begin a window: the workers have the placement `kept` since `now_s`."""
         self._from_s, self._counts = now_s + limits.PLACEMENT_SETTLE_S, {}
 
     def count(self, worker: int, at_s: float, steps: int) -> bool:
-        """Take in how many steps a worker had made at a moment; say whether the workers are to be placed anew."""
+        """Take in a worker's step count at a time; return True if the workers are to be placed again."""
         if (self.decided and not self.kept) or worker not in self._workers or at_s < self._from_s:
             return False
         begun_s, begun, former_s, former = self._counts.get(worker, (at_s, steps, at_s, steps))
-        if steps < former or at_s < former_s:  # a successor that goes back, or the clock was set
+        if steps < former or at_s < former_s:  # a successor that replays, or the clock was set
             self.placed(at_s)
             return False
         self._counts[worker] = (begun_s, begun, at_s, steps)
@@ -74,7 +74,7 @@ class Comparison:
         return True
 
     def tick(self, now_s: float) -> bool:
-        """Leave the workers free if a window does not fill: between such steps a wake-up costs nothing that counts."""
+        """Leave the workers free if a window does not fill: with slow steps, a wake-up costs too little to matter."""
         if self.decided or now_s < self._from_s + limits.PLACEMENT_PATIENCE_S:
             return False
         self.kept, self.decided = False, True
@@ -92,7 +92,7 @@ class Comparison:
 
 
 def assign(workers: Iterable[int], processors: Iterable[int], taken: Iterable[int]) -> dict[int, int]:
-    """Return a processor for each worker: one with the fewest others."""
+    """Return a processor for each worker: one of those with the fewest other workers."""
     others, found = Counter(taken), {}
     for worker in sorted(workers):
         found[worker] = min(processors, key=lambda one: (others[one], one))
@@ -102,7 +102,7 @@ def assign(workers: Iterable[int], processors: Iterable[int], taken: Iterable[in
 
 @dataclass(slots=True)
 class _Placed:
-    """Hold how the workers of a run are placed in its present phase, and the processes that are kept."""
+    """Hold the placement of a run's workers in its present phase, and the pinned processes."""
 
     phase: int
     comparison: Comparison
@@ -111,7 +111,7 @@ class _Placed:
 
 
 class Placer:
-    """Place the processes of runs by what is measured in each phase; without a choice all are free."""
+    """Place the processes of runs as measured in each phase; with fewer than two processors all are free."""
 
     def __init__(self, supervisor: Supervisor, cpus: str) -> None:
         self._supervisor = supervisor
@@ -121,12 +121,12 @@ class Placer:
         self._looking: asyncio.TimerHandle | None = None
 
     def told(self, run: Run, peer: str, news: RunEvent) -> None:
-        """Take in that a controller tells how many steps it has made."""
+        """Take in a controller's report of its step count."""
         if len(self._processors) < 2 or run.over.is_set():
             return
         member, taken = run.members.get(peer), news.fields.get("taken")
         if member is None or not _measured(member) or type(taken) is not int or news.fields.get("phase") != run.phase:
-            return  # one that evaluates, or of the phase before
+            return  # an evaluating controller, or one of the previous phase
         placed = self._runs.get(run.id)
         if placed is None or placed.phase != run.phase:
             placed = self._begin(run)
@@ -134,13 +134,13 @@ class Placer:
             self._place(run, placed)
 
     def end(self, run: Run) -> None:
-        """Give back all processes of a run, and the broker."""
+        """Unpin all processes of a run, and the broker."""
         placed = self._runs.pop(run.id, None)
         if placed is not None:
             self._keep_all(placed, {})
 
     def of(self, run: Run, member: Member) -> str:
-        """Return in words where the process of a member may run; empty for one that was started from outside."""
+        """Return a text for the placement of a member's process; empty for a process started from outside."""
         if member.place.attached:
             return ""
         placed = self._runs.get(run.id)
@@ -153,7 +153,7 @@ class Placer:
 
     # -- one run ------------------------------------------------------------------------------------------------------
     def _begin(self, run: Run) -> _Placed:
-        """Begin to measure a phase, with the placement in which the one before has ended: short ones lose nothing."""
+        """Begin to measure a phase, starting with the last placement of the previous phase: short phases benefit."""
         workers = {m.place.worker or 0 for m in run.members.values() if _measured(m)}
         placed = self._runs.get(run.id)
         if placed is not None and placed.processors.keys() == workers:
@@ -169,7 +169,7 @@ class Placer:
         return placed
 
     def _place(self, run: Run, placed: _Placed) -> None:
-        """Place the workers of a run as its comparison says, and tell what has been decided."""
+        """Place the workers of a run as its comparison says, and publish a decision."""
         comparison = placed.comparison
         self._keep(run, placed)
         comparison.placed(time.time())
@@ -182,7 +182,7 @@ class Placer:
             self._supervisor.tell(run, PHASE_PLACED, fields)
 
     def _keep(self, run: Run, placed: _Placed) -> None:
-        """Place all processes of the workers, also those that are new; with one worker of one run the broker, too."""
+        """Place all processes of the workers, including new ones, and the broker if there is one worker of one run."""
         wanted: dict[Process, int] = {}
         for member in run.members.values() if placed.comparison.kept else ():
             if member.process is not None and _together(run, member):
@@ -202,7 +202,7 @@ class Placer:
         return [run for run in self._supervisor.runs.values() if run.outcome is None and not run.queued]
 
     def _look(self) -> None:
-        """Look again: environments start threads and children, lost processes have successors, runs end."""
+        """Place again periodically: environments start threads and children, processes get successors, runs end."""
         self._looking, begun_s = None, time.monotonic()
         for run in self._open():
             placed = self._runs.get(run.id)
@@ -216,12 +216,12 @@ class Placer:
 
 
 def _measured(member: Member) -> bool:
-    """Say whether the steps of a member count: of workers that evaluate none, they wait most of the time."""
+    """Return True if a member's steps are measured; workers that evaluate are not, they wait most of the time."""
     return member.place.role is Role.CONTROLLER and not member.place.evaluation
 
 
 def _together(run: Run, member: Member) -> bool:
-    """Say whether a member is kept with its worker; a brain is where there is one worker."""
+    """Return True if a member is pinned with its worker; a brain is pinned only if there is one worker."""
     if member.place.role is Role.BRAIN:
         return sum(map(_measured, run.members.values())) == 1
     return member.place.role in _TOGETHER and not member.place.evaluation

@@ -1,4 +1,4 @@
-"""Recovery: lost processes and a lost broker are replaced, hung ones are ended."""
+"""Recovery: replace lost processes and a lost broker, kill hung processes."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
 
 _BROKER, _WARM = "broker", "warm parent"
-_REPLAY_FACTOR = 2.0  # a successor may take so many times as long to replay a journal as its predecessor to write it
-_REPLAY_MOST_S = 600.0  # of a journal that we do not see
-REJOIN_S = 5.0  # for our own processes to find another broker; a process that hangs is given two
+_REPLAY_FACTOR = 2.0  # the most time for the replay of a journal, relative to the time that it covers
+_REPLAY_MOST_S = 600.0  # limit for the replay of a journal that the supervisor cannot read
+REJOIN_S = 5.0  # time for local processes to join another broker; a hung process gets twice as long
 ASKED_ROLES = (
     Role.ENVIRONMENT,
     Role.MUSCLE,
     Role.BRAIN,
     Role.TABLE,
-)  # they do nothing but answer; others act by themselves
-NOTICE_S = 0.5  # for the broker to report that a connection has ended, whose process is known to have ended
+)  # these roles only answer calls; the others also act by themselves
+NOTICE_S = 0.5  # time for the broker to report the end of a connection after the end of its process
 
 
 class Restarter:
-    """Replace what the runs of a supervisor lose: processes, and, as the owner of the hub, the broker."""
+    """Replace the lost processes of a supervisor's runs and, as the owner of the hub, a lost broker."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._warm_losses = 0
         self._broker_number = 1
-        self._without_broker: set[str] = set()  # runs that were told that the broker is lost
+        self._without_broker: set[str] = set()  # runs to which the loss of the broker was reported
 
     # -- the broker ---------------------------------------------------------------------------------------------------
     def wants_broker(self) -> bool:
-        """Say whether a lost broker is to be replaced: for a run that outlives it, and for runs to come."""
+        """Return True if a lost broker is to be replaced: for a run that survives the loss, or for future runs."""
         supervisor = self._supervisor
         to_come = supervisor.settings.run is None or not supervisor.runs
         return to_come or any(_outlives_broker(run) for run in self._live())
 
     def admissions(self) -> list[Admit]:
-        """Return what may join: operators, observers, members of runs; one that was asked to leave does not return."""
+        """Return the admissions: operators, observers, relays, members of runs; a dismissed member does not return."""
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
@@ -62,12 +62,12 @@ class Restarter:
         return [*access.admissions(), *relays, *(replace(p, returns=p.returns and not m.dismissed) for m, p in places)]
 
     def interests(self) -> tuple[list[str], list[str]]:
-        """Return the topics that the supervisor reads, and the names that it watches."""
+        """Return the topics that the supervisor subscribes to, and the names that it watches."""
         topics = [topic(run.id, name) for run in self._live() for name in (event.TOPIC, event.WAITS)]
         return topics, [name for run in self._live() for name in run.members]
 
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Fail the runs that do not outlive their broker; the others wait for the next one, if one `returns`."""
+        """Fail the runs that cannot survive the loss; the others wait for the next broker, if one `returns`."""
         if not returns and not self._supervisor.broker_gone.done():
             self._supervisor.broker_gone.set_result(how)
         for run in self._supervisor.runs.values():
@@ -83,10 +83,10 @@ class Restarter:
             self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, how, kind=_kind(how), reason=how)
 
     def broker_back(self, took_s: float) -> None:
-        """Tell the runs of another broker; see to the members that do not join it."""
+        """Report the new broker to the runs; start a time limit for each member that has not joined it yet."""
         self._broker_number += 1
         for run in self._live():
-            if run.id in self._without_broker:  # else it has begun meanwhile, and was never without a broker
+            if run.id in self._without_broker:  # else the run has begun since, and was never without a broker
                 after, took = f"after {took_s:.2f} s", round(took_s, 3)
                 self._tell_part(run, _BROKER, self._broker_number, event.PEER_RESTARTED, after, took_s=took)
             for member in run.members.values():
@@ -113,14 +113,14 @@ class Restarter:
         self.report(run, part, number, name.removeprefix("peer."), detail)
 
     def warm_lost(self, how: str) -> None:
-        """Tell all runs that the warm parent was lost; its successor is being started, and no participant notices."""
+        """Report the loss of the warm parent to all runs; a successor is started, and no participant is affected."""
         self._warm_losses += 1
         for run in self._live():
             self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, how, kind=_kind(how), reason=how)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member, late: bool = False) -> None:
-        """Do what the end of a process means; it is `late` when the broker has had time to report its connection."""
+        """Act on the end of a process; it is `late` once the broker has had time to report the connection."""
         run = self._supervisor.runs.get(member.run)
         if run is None:
             return
@@ -130,11 +130,11 @@ class Restarter:
         verdict = self._judge(run, member)
         innocent = verdict is Verdict.RESTART and _may_be_innocent(member)
         if innocent and not (member.off.is_set() or late):
-            member.lost_s = time.monotonic()  # a phase that begins meanwhile leaves the successor to us
+            member.lost_s = time.monotonic()  # if a phase begins meanwhile, the successor is still started here
             self._supervisor.spawn(self._wait_notice(member))
         elif verdict in (Verdict.RESTART, Verdict.REWIND):
             self._replace(run, member, verdict)
-        elif verdict is Verdict.NOTE:  # no process waits for it any more
+        elif verdict is Verdict.NOTE:  # no other process waits for it
             self._tell_lost(run, member)
             self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
         elif verdict is Verdict.LOST:
@@ -143,8 +143,8 @@ class Restarter:
             if over:
                 return
             if not run.begun or not member.here.is_set() or member.place.role in (Role.GOVERNOR, Role.STORE):
-                run.fail(text, peer=member.name)  # the governor has not met it, or is in no state to end the run
-            else:  # the governor knows how far the run was, and ends it by name; it may be too slow
+                run.fail(text, peer=member.name)  # the governor has never met the member, or cannot end the run
+            else:  # the governor knows how far the run was, and ends it; the timer covers a slow governor
                 asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
 
     def _judge(self, run: Run, member: Member) -> Verdict:
@@ -162,12 +162,12 @@ class Restarter:
         )
 
     async def _wait_notice(self, member: Member) -> None:
-        """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
+        """Wait for the broker's report on the connection of a process that has ended; there may be no broker."""
         await within(member.off, NOTICE_S)
         self.ended(member, late=True)
 
     def _replace(self, run: Run, member: Member, verdict: Verdict) -> None:
-        """Start the successor of a member after a while, unless it died too often or its results differ."""
+        """Start the successor of a member after a delay, unless it died too often or its results differ."""
         now_s = member.lost_s = time.monotonic()
         run.recent_losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
         if verdict is Verdict.REWIND:
@@ -176,10 +176,10 @@ class Restarter:
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
-        # One that was killed from outside while it was idle, or for which there was no room, does not count as poison.
+        # A process that was killed from outside while idle, or that could not be started, does not count as poison.
         innocent = not member.returns or member.process is None
         innocent |= member.off.is_set() and member.idle and _may_be_innocent(member)
-        # Where a journal is that we do not see nobody knows whether it died at the same place.
+        # For a journal on another node, it is not known whether the process died at the same place.
         where = (0, member.incarnation) if member.far else journal_place(member.journal)
         place = (where, member.child.way)
         times = 0 if innocent else run.restarts.died(member.name, place)
@@ -198,7 +198,7 @@ class Restarter:
         self._supervisor.spawn(self._restart(run, member, delay_s))
 
     async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
-        """Start the successor of a lost member, under the next incarnation of its name."""
+        """Start the successor of a lost member, with the next incarnation of its name."""
         supervisor = self._supervisor
         position = await asyncio.to_thread(journal_position, former.journal)
         self._report(run, former, "lost", former.end_text, position)
@@ -224,7 +224,7 @@ class Restarter:
             await asyncio.sleep(RETRY_S["broker"])
 
     def left(self, run: Run, member: Member) -> None:
-        """Record that a process that is started from outside has left; the governor may wait for it again."""
+        """Record that a process started from outside has left; the governor may wait for it again."""
         if run.begun and not awaited(run.plan.phases[run.phase], member.place):
             self._lose(run, member)
             return
@@ -233,7 +233,7 @@ class Restarter:
         self._report(run, member, "lost", member.end_text)
 
     def joined(self, run: Run, member: Member) -> None:
-        """Record that a member has joined; tell the run if it is a successor."""
+        """Record that a member has joined; if it is a successor, publish the restart."""
         if member.lost_s is None:
             return
         took_s, member.lost_s = time.monotonic() - member.lost_s, None
@@ -251,7 +251,7 @@ class Restarter:
         self._give_up(run, member, "poison", f"poison: {member.label} {died}{_reason_given(member)}", found)
 
     def _give_up(self, run: Run, member: Member, kind: str, text: str, position: str | None = None) -> None:
-        """End a run because a member of it is not replaced."""
+        """End a run because one of its members is not replaced."""
         if run.over.is_set():
             return
         self._lose(run, member)
@@ -263,7 +263,7 @@ class Restarter:
         asyncio.get_running_loop().call_later(LEAVE_ASK_S, run.fail, head, failure, member.name)
 
     async def overdue(self, caller: str, overdue: Overdue) -> Done:
-        """Kill a member that has not answered a call in time; RemoteProtocolError if it is not restarted."""
+        """Kill a member that has not answered a call in time; RemoteProtocolError if it would not be restarted."""
         run = self._supervisor.runs.get(caller.partition("/")[0])
         member = None if run is None else run.members.get(overdue.peer)
         if run is None or member is None or run.over.is_set():
@@ -296,7 +296,7 @@ class Restarter:
         position: str | None = None,
         failure: Failure | None = None,
     ) -> None:
-        """Have the governor write an incident down; incidents are told in the order in which they came."""
+        """Have the governor record an incident; incidents are sent in the order of their occurrence."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         run.incidents.append(Incident(at, name, number, kind, position, detail, failure))
         if len(run.incidents) == 1:
@@ -309,7 +309,7 @@ class Restarter:
             try:
                 if told:
                     await bus.ask(run.governor.name, "governor.incident", incident)
-                if told and incident.failure is not None:  # the governor knows why: waits can end
+                if told and incident.failure is not None:  # now the governor knows the reason: end the waits
                     await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
             except GanglionError:
                 told = not bus.closed
@@ -324,30 +324,30 @@ def _kind(how: str) -> str:
 
 
 def _outlives_broker(run: Run) -> bool:
-    """Say whether a run goes on with another broker: its members join it where losses are recovered."""
+    """Return True if a run survives the loss of the broker: its members rejoin where losses are recovered."""
     return any(part.on_loss != FAIL for part in run.plan.phases[run.phase].parts())
 
 
 def _may_be_innocent(member: Member) -> bool:
-    """Say whether a process may have been killed from outside while it was idle."""
+    """Return True if a process may have been killed from outside while it was idle."""
     outside = member.child.code in (-signal.SIGKILL, -signal.SIGTERM) and not member.child.why
     return outside and member.here.is_set() and member.place.role in ASKED_ROLES
 
 
 def _reason_given(member: Member) -> str:
-    """Return the reason that a participant of ours printed when it ended by itself; empty if it printed none."""
+    """Return the error that a participant printed when it ended by itself; empty if it printed none."""
     last = next((line for line in reversed(member.last_words) if line.strip()), "")
     name, _, text = last.partition(": ")
     return f": {text}" if name == member.name and (member.child.code or 0) > 0 else ""
 
 
-_SILENT_S = 0.25  # from then on a broker is asked whether it is there
+_SILENT_S = 0.25  # after this silence the broker is sent a BEAT
 
 
 def watch(supervisor: Supervisor, now_s: float | None) -> None:
-    """Look after runs and their broker between events; with `GANGLION_LIVENESS=off` nothing is killed.
+    """Check time limits of runs and of their broker; with `GANGLION_LIVENESS=off` nothing is killed.
 
-    Without a time we have slept ourselves, and the broker is given another one.
+    `now_s` is None if the supervisor itself was suspended; the broker's silence is then measured anew.
     """
     kills = liveness()
     if now_s is None:
@@ -362,7 +362,7 @@ def watch(supervisor: Supervisor, now_s: float | None) -> None:
             if kills and placed and member.due_s is not None and now_s > member.due_s:
                 if not member.here.is_set():
                     member.kill_hung("it did not come back in time")
-                member.due_s = None  # its own successor has as long again
+                member.due_s = None  # the successor gets the full time again
     broker, bus = supervisor.broker, supervisor.bus
     if broker is None or broker.ended.is_set():
         return

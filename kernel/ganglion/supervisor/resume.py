@@ -1,4 +1,4 @@
-"""Checkpoints: all journals of a run at one instant, and how a run goes on from them."""
+"""Checkpoints: all journals of a run at one instant, and how a run resumes from them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
 
 READ_BYTES = 4 * 1024 * 1024
-"""Longer journals are not read for a word in a report: that takes too long."""
+"""Longer journals are not read for the position in a report, because that takes too long."""
 
-_FIRST_BYTES = 64 * 1024  # the first record is an answer to HELLO
+_FIRST_BYTES = 64 * 1024  # the first record is the answer to HELLO
 
 
 def journal_place(path: Path | None) -> tuple[int, int]:
-    """Return file and length of a journal, which are equal where a process is at the same place; else (0, 0)."""
+    """Return inode and length of a journal, equal if a process is at the same place; (0, 0) without a journal."""
     try:
         found = None if path is None else path.lstat()
     except OSError:
@@ -47,7 +47,7 @@ def journal_place(path: Path | None) -> tuple[int, int]:
 
 
 def journal_age_s(path: Path | None) -> float:
-    """Return how many seconds a journal covers, at most; zero where that cannot be known."""
+    """Return the number of seconds that a journal covers, at most; zero if that is not known."""
     try:
         first = next(read_records(_read(path, _FIRST_BYTES)), None)
     except (OSError, GanglionError):
@@ -56,7 +56,7 @@ def journal_age_s(path: Path | None) -> float:
 
 
 def journal_position(path: Path | None, most: int = READ_BYTES) -> str | None:
-    """Return the last call in a journal with its position, None if not known; later ones may have come."""
+    """Return the last call in a journal with its position, None if not known; later calls may be missing."""
     try:
         found = "" if journal_place(path)[1] > most else last_request(_read(path))
     except (OSError, GanglionError):
@@ -76,12 +76,12 @@ _FIRST: Mapping[str, Any] = {"phase": 0, "models": []}
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """Hold how a run goes on.
+    """Hold how a run resumes.
 
-    Without `begin` every process goes on with its journal; journals of `checkpoint`, if there is one, are put back
-    first. `begin` is the checkpoint of a phase that the run begins again, without journals. `words` describes the plan,
-    `wrong` what could not be used. `stopped` says that the run was interrupted: what was sealed afterwards is not what
-    it would have become.
+    Without `begin` every process continues from its journal; the journals of `checkpoint`, if not None, are restored
+    first. `begin` is the checkpoint at the begin of a phase; the run repeats this phase without journals. `words`
+    describes the plan. `wrong` lists what could not be used. `stopped` says that the run was interrupted: results that
+    were sealed afterwards are not those of an uninterrupted run.
     """
 
     words: str
@@ -92,9 +92,9 @@ class RecoveryPlan:
 
 
 def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, stopping: bool = False) -> RecoveryPlan:
-    """Return how the run in a folder goes on; `status` is None if it was killed with its supervisor.
+    """Return how the run in a folder resumes; `status` is None if the run was killed with its supervisor.
 
-    `journaled` says that its journals are whole and of that instant, `stopping` that it had been interrupted before.
+    `journaled`: its journals are complete and of the instant of the kill. `stopping`: it had been interrupted before.
     """
     checkpoint, wrong = Checkpoints(folder).newest()
     if checkpoint is not None and checkpoint.facts.get("run") != run:
@@ -112,7 +112,7 @@ def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, s
 
 
 def newest_phase_checkpoint(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the newest whole checkpoint of a phase's begin (or of the run's), and what is wrong with later ones."""
+    """Return the newest intact checkpoint of a phase's begin (or of the run's), and the faults of later ones."""
     wrong: list[str] = []
     for path in sorted((folder / FOLDER).glob("phase-*.json"), reverse=True):
         try:
@@ -136,8 +136,8 @@ def _faults(folder: Path, run: str, begin: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
 
 
-_JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
-_JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the path of one, which leads nowhere else
+_JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, relative to its folder
+_JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the only valid form of a journal's path
 _FACTS = "checkpoint.json"
 _FOLDER = "checkpoint-"  # and its number
 _KEPT = 2
@@ -146,7 +146,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Hold a checkpoint of all processes: its folder, facts, and the length of each journal by its path in the run."""
+    """Hold a checkpoint of all processes: its folder, facts, and journal lengths by path below the run's folder."""
 
     folder: Path
     facts: Mapping[str, Any]
@@ -154,12 +154,12 @@ class Checkpoint:
 
     @property
     def number(self) -> int:
-        """Return the place among the checkpoints of the run."""
+        """Return the number of the checkpoint within the run."""
         return _number(self.folder)
 
 
 class Checkpoints:
-    """Write and find the checkpoints of all processes of the run in a folder."""
+    """Write and find the checkpoints of all processes of a run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -184,7 +184,7 @@ class Checkpoints:
         return None
 
     def _link(self, journals: Sequence[Path], path: Path) -> dict[str, int]:
-        """Link journals into a folder; return the length of each by its path in the run."""
+        """Link journals into a folder; return the length of each by its path relative to the run's folder."""
         lengths = {}
         for journal in journals:
             os.link(journal, path / journal.name, follow_symlinks=False)
@@ -192,7 +192,7 @@ class Checkpoints:
         return lengths
 
     def keep(self, checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
-        """Make a checkpoint durable, with facts about it; older ones are removed. StoreError if that fails."""
+        """Make a checkpoint durable, with facts about it, and remove older ones; StoreError if that fails."""
         try:
             for name in checkpoint.journals:
                 sync(checkpoint.folder / Path(name).name)
@@ -209,11 +209,11 @@ class Checkpoints:
 
     # -- finding ------------------------------------------------------------------------------------------------------
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """Return the newest checkpoint that is whole, None if there is none, and what is wrong with later ones."""
+        """Return the newest intact checkpoint, None if there is none, and the faults of later ones."""
         wrong: list[str] = []
         for path in reversed(self._folders()):
             if not (path / _FACTS).exists():
-                continue  # everything ended while it was being written
+                continue  # incomplete: the run ended while it was written
             try:
                 return self._read(path), wrong
             except StoreError as error:
@@ -241,7 +241,7 @@ class Checkpoints:
 
     # -- going back ---------------------------------------------------------------------------------------------------
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Replace all journals of the run by those of a checkpoint; after a StoreError it can be done again."""
+        """Replace all journals of the run by those of a checkpoint; after a StoreError it may be called again."""
         try:
             fresh = {name: self._beside(checkpoint, name) for name in checkpoint.journals}
             for path in self._journals():
@@ -274,7 +274,7 @@ class Checkpoints:
         return [path for pattern in _JOURNALS for path in self._folder.glob(pattern)]
 
     def forget(self) -> None:
-        """Remove all checkpoints of processes and all journals: a phase begins again."""
+        """Remove all checkpoints of processes and all journals, because a phase begins again."""
         for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
         for path in self._journals():
@@ -283,8 +283,8 @@ class Checkpoints:
 
 
 def _link_large(sources: Iterable[Path], target: Path) -> None:
-    """Link the large blobs that all journals of some folders name into another folder."""
-    own = [source for source in (*sources, target) if not source.is_symlink()]  # another user may have made it
+    """Link the large blobs of some folders' journals into another folder."""
+    own = [source for source in (*sources, target) if not source.is_symlink()]  # another user may have made a link
     for blob in (file for source in own for file in source.glob("*") if target in own and not file.suffix):
         if not target.exists():
             target.mkdir(mode=0o700)
@@ -299,21 +299,21 @@ def _number(folder: Path) -> int:
 
 
 def forget(folder: Path) -> None:
-    """Remove what only a run that goes on needs: process table, checkpoints of all processes, journals."""
+    """Remove what only a resume needs: process table, checkpoints of all processes, journals."""
     (folder / PROCESS_TABLE).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         Checkpoints(folder).forget()
     shutil.rmtree(folder / "journals", ignore_errors=True)
 
 
-_COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two
-_STOP_S = 2.0  # how long an interrupted run may wait for a process that is being replaced just then
+_COST_FACTOR = 20  # a checkpoint may cost at most one twentieth of the interval
+_STOP_S = 2.0  # how long an interrupted run may wait for a process that is being replaced
 
 
 class Checkpointer:
-    """Write checkpoints of one run.
+    """Write the checkpoints of one run.
 
-    There are none where a program takes part that writes no journal, or where lost processes are not replaced.
+    No checkpoint is written if a participating program writes no journal, or if lost processes are not replaced.
     """
 
     def __init__(self, supervisor: Supervisor, run: Run) -> None:
@@ -324,7 +324,7 @@ class Checkpointer:
         self._stopped = False
 
     async def watch(self) -> None:
-        """Write one each time that the phase's `checkpoint_s` and twenty times the cost of the last have passed."""
+        """Write a checkpoint whenever `checkpoint_s` of the phase and twenty times the last cost have passed."""
         cost_s = 0.0
         while not self._run.over.is_set():
             phase = self._run.plan.phases[self._run.phase]
@@ -336,7 +336,7 @@ class Checkpointer:
             cost_s = time.monotonic() - begun_s
 
     async def stop(self) -> None:
-        """Write the checkpoint of an interruption; only the first call counts, and others wait for it."""
+        """Write the checkpoint of an interruption; only the first call writes one, concurrent calls wait for it."""
         async with self._stopping:
             until_s = time.monotonic() + _STOP_S
             while not self._stopped and self._possible() and time.monotonic() < until_s:
@@ -346,11 +346,11 @@ class Checkpointer:
             self._stopped = True
 
     async def take(self, stop: bool = False) -> bool:
-        """Write a checkpoint of the present instant, in which a run may `stop`; say whether that could be done."""
+        """Write a checkpoint of the present instant, in which a run may `stop`; return True on success."""
         async with self._lock:
             try:
                 there = self._there()
-                # Nothing else happens in this process meanwhile.
+                # No other task of this process runs while the processes are stopped.
                 checkpoint = (
                     None if there is None else self._checkpoints.note(self._supervisor.quiesced(there[0]), there[1])
                 )
@@ -365,7 +365,7 @@ class Checkpointer:
         return True
 
     def _possible(self) -> bool:
-        """Say whether the run is under recovery, and every process of its phase writes a journal."""
+        """Return True if the run recovers losses and every process of its phase writes a journal."""
         run = self._run
         alive = run.begun and not run.over.is_set()
         return alive and run.journaled and all(ours(place) for place in run.places(run.phase))
@@ -382,16 +382,16 @@ class Checkpointer:
         return (processes, journals) if processes else None
 
 
-_REPLAY_BYTES_PER_S = 1_000_000  # a journal is replayed at least so fast
+_REPLAY_BYTES_PER_S = 1_000_000  # lower bound for the speed of a replay
 
 
 async def prepare(run: Run, recovery: RecoveryPlan) -> None:
-    """Put the journals of a run that goes on in their places; StoreError if that cannot be done."""
+    """Restore the journals of a run that resumes; StoreError if that fails."""
     checkpoints = Checkpoints(run.folder.path)
     run.recovery = recovery
     table = await asyncio.to_thread(read_process_table, run.folder.path)
     if table is not None:
-        for name, life in table.lives.items():  # no incarnation is given out twice
+        for name, life in table.lives.items():  # incarnations are never reused
             run.incarnations[name] = max(life.incarnation, run.incarnations.get(name, 0))
         run.signals = run.signals or [(phase, signal) for phase, signal in table.signals]
     if recovery.begin is not None:
@@ -400,7 +400,7 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
     elif recovery.checkpoint is not None:
         run.phase = int(recovery.checkpoint.facts["phase"])
         await asyncio.to_thread(checkpoints.restore, recovery.checkpoint)
-    elif table is not None:  # the journals are of the phase that was running
+    elif table is not None:  # the journals belong to the phase that was running
         run.phase = min(table.phase, len(run.plan.phases) - 1)
     run.withdrawal = _withdrawal(run, recovery)
     if recovery.begin is not None:
@@ -410,7 +410,7 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
 
 
 def _unheard(run: Run) -> str:
-    """Return in words which signals of operators are lost with the phases that begin again; forget them."""
+    """Remove the operators' signals of the phases that begin again; return a text that names them."""
     gone = [signal for phase, signal in run.signals if phase >= run.phase]
     run.signals = [(phase, signal) for phase, signal in run.signals if phase < run.phase]
     if not gone:
@@ -422,11 +422,12 @@ def _unheard(run: Run) -> str:
 
 
 def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
-    """Return the variables that tell the store what it takes back.
+    """Return the variables that tell the store which rows to withdraw.
 
-    Open episodes, always. What was sealed after a checkpoint of all processes: it comes again, and differs after an
-    interruption, which ends episodes early. What was sealed after the begin of a phase is compared when it comes
-    again, unless the run was interrupted in it; a phase that is not repeatable keeps it.
+    Open episodes are always withdrawn. Rows sealed after a checkpoint of all processes are withdrawn too: they are
+    produced again, and differ after an interruption, which ends episodes early. Rows sealed after the begin of a phase
+    are compared when they are produced again, unless the run was interrupted in the phase. A phase that is not
+    repeatable keeps its rows.
     """
     if recovery.begin is None and recovery.checkpoint is None:
         return {}
@@ -439,7 +440,7 @@ def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
 
 
 async def begin(supervisor: Supervisor, run: Run) -> None:
-    """Start all processes that the present phase of a run needs, and have the governor begin, or go on."""
+    """Start all processes that the present phase of a run needs, and have the governor start or resume."""
     recovery, places = run.recovery, run.needed()
     if not run.rewound:
         told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
@@ -458,7 +459,7 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
         await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, store, None, again))
     unstopped = run.interrupts and not run.begun
     run.begun = True
-    if recovery is not None and recovery.begin is None and not run.rewound:  # the governor is within a phase
+    if recovery is not None and recovery.begin is None and not run.rewound:  # the governor resumes within a phase
         supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
     await supervisor.note(run)
     if run.unheard:
@@ -469,7 +470,7 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
 
 
 async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> None:
-    """Begin a run again from its newest checkpoint of a phase's begin, once; a second time it fails by name."""
+    """Begin a run again at its newest checkpoint of a phase's begin; a second rewind fails the run."""
     text = reason.partition("\n")[0]
     if run.rewound:
         run.fail(f"nondeterministic: {text}", Failure("nondeterministic", reason), peer)
@@ -493,7 +494,7 @@ async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> No
 
 
 async def _end_all(supervisor: Supervisor, run: Run) -> None:
-    """Kill all processes of a run; none of them is replaced."""
+    """Kill all processes of a run without replacing them; LaunchError if one survives."""
     run.begun = False
     members, run.members = list(run.members.values()), {}
     for member in members:

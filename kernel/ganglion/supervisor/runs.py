@@ -1,4 +1,4 @@
-"""Runs: one run with its participants, its first failure, its end; how a participant is started."""
+"""Runs: the state of one run, its participants and its end; the start of a participant."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from ganglion.supervisor.resume import Checkpointer, RecoveryPlan
     from ganglion.supervisor.supervisor import Supervisor
 
-_DUMP_S = 0.2  # for the stacks
+_DUMP_S = 0.2  # time to print the stacks
 
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """Carry out what the life of one participant decides.
+    """Perform the actions that the life cycle of one participant requires.
 
-    `ask` is called to ask it to leave, `ended` once when its process has ended (or could not be started). A member
-    that is started from outside (`place.attached`) has no child process: its life is its connection.
+    `ask` asks the member to leave. `ended` is called once when its process has ended or could not be started. A member
+    started from outside (`place.attached`) has no child process; it lives as long as its connection.
     """
 
     place: Place
@@ -60,23 +60,23 @@ class Member:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     process: Process | None = None
     joined: bool = False
-    here: asyncio.Event = field(default_factory=asyncio.Event)  # it has joined, once
+    here: asyncio.Event = field(default_factory=asyncio.Event)  # set once it has joined
     lost_reason: str = ""  # why its connection ended, as the broker reported
-    off: asyncio.Event = field(default_factory=asyncio.Event)  # the broker has reported that
-    idle: bool = False  # no answer of it was awaited then
+    off: asyncio.Event = field(default_factory=asyncio.Event)  # set when the broker has reported that end
+    idle: bool = False  # no answer of it was awaited at that time
     asked: bool = False  # to leave
     dismissed: bool = False  # its end is wanted
-    returns: bool = False  # a successor comes if it is lost, and others wait for it
+    returns: bool = False  # if it is lost, a successor is started and callers wait for it
     journal: Path | None = None
-    far: bool = False  # its journal is on its node, which we do not see
-    hears: bool = False  # there, for it goes on where its predecessor was
-    keys: KeyPair | None = None  # of one that lives on another machine
-    lost_s: float | None = None  # when its predecessor was lost, until it has joined
-    lost_way: str = ""  # how
+    far: bool = False  # its journal lies on its node, unreadable to the supervisor
+    hears: bool = False  # it reads that journal, because it continues where its predecessor was
+    keys: KeyPair | None = None  # of a member on another machine
+    lost_s: float | None = None  # when its predecessor was lost; None after it has joined
+    lost_way: str = ""  # how its predecessor was lost
     due_s: float | None = None  # when a successor must have joined
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    report_s: float | None = None  # when it is reported next that the run waits for it
+    report_s: float | None = None  # when the wait for it is reported next
     child: Child = field(init=False)
     name: str = field(init=False)  # on the wire
     label: str = field(init=False)  # for a person
@@ -86,14 +86,14 @@ class Member:
 
     @property
     def stays(self) -> bool:
-        """Say whether it can serve another phase: it is not gone, not leaving, and has not lost its connection."""
+        """Return True if it can serve another phase: not gone, not leaving, and connection not lost."""
         if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
     @property
     def node(self) -> str:
-        """Return the node on which it joins a relay; empty for one that joins none."""
+        """Return the node whose relay it joins; empty if it joins no relay."""
         launched = None if self.process is None else self.process.launched
         return "" if launched is None else launched.node
 
@@ -105,13 +105,13 @@ class Member:
         self.here.set()
 
     def cut_off(self, lost: Lost) -> None:
-        """Record that the broker reports the end of its connection."""
+        """Record the end of its connection, as reported by the broker."""
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
     # -- its life -----------------------------------------------------------------------------------------------------
     def leave(self, patience_s: float | None = None) -> None:
-        """Ask it to leave if it has joined, else end it by signal; what follows is up to the clock."""
+        """Ask it to leave if it has joined, else end it by signal; deadlines escalate to SIGTERM and SIGKILL."""
         self.dismissed = True
         if self.place.attached:
             if self.joined:
@@ -119,7 +119,7 @@ class Member:
             self.gone.set()
             return
         if self.process is not None and self.process.launched is not None:
-            self.process.launched.look()  # a process that has ended before we ask has not ended because of it
+            self.process.launched.look()  # detect an end that precedes the request to leave
         if self.child.gone:
             return
         if self.joined or self.child.state is not State.RUNNING:
@@ -128,19 +128,19 @@ class Member:
             self.receive(Event.END)
 
     def end(self, event: Event = Event.END) -> None:
-        """Go on to SIGTERM at once, or to SIGKILL with the event KILL."""
+        """Send SIGTERM at once, or SIGKILL with the event KILL."""
         self.dismissed = True
         if not self.place.attached:
             self.receive(event)
 
     def kill_hung(self, why: str) -> None:
-        """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it: a loss, for a reason."""
+        """Have a hung process print the stacks of its threads (SIGABRT), then kill it, recording the reason `why`."""
         if self.process is not None:
             self.process.kill(why, signal.SIGABRT)
             asyncio.get_running_loop().call_later(_DUMP_S, self.process.kill, why)
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
-        """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
+        """Take in an event of its process, or a request, and perform the resulting action."""
         self._enter(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
 
     def _enter(self, state: State | None) -> None:
@@ -173,16 +173,16 @@ class Member:
 
 
 def definition(place: Place) -> tuple[object, ...]:
-    """Return what must be equal of two places for one process to serve both."""
+    """Return the properties in which two places must be equal for one process to serve both."""
     program = place.program
     if program is None:
-        return (place.run_as,)  # its class comes with the set-up of each phase
+        return (place.run_as,)  # each phase sets up the class anew
     command, variables = tuple(program.command or ()), tuple(program.variables.items())
     return (place.run_as, place.attached, command, program.cwd, program.speaks, variables)
 
 
 async def wait_gone(members: Sequence[Member], span_s: float) -> None:
-    """Wait until all of them are gone, but no longer than so many seconds."""
+    """Wait until all members are gone, for at most `span_s` seconds."""
     waits = [asyncio.ensure_future(member.gone.wait()) for member in members if not member.gone.is_set()]
     if waits:
         _, late = await asyncio.wait(waits, timeout=max(0.0, span_s))
@@ -190,13 +190,13 @@ async def wait_gone(members: Sequence[Member], span_s: float) -> None:
             wait.cancel()
 
 
-STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
+STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks up models of other runs in the store
 
 
 async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
-    """Start the process of a member; if that cannot be done the member holds the reason."""
+    """Start the process of a member; on failure the member holds the reason."""
     if run.over.is_set():
-        return  # it ended while this one was being announced
+        return  # it ended while this member was being admitted
 
     def exited(process: Process) -> None:
         member.receive(Event.EXITED, code=process.code, why=process.why)
@@ -216,7 +216,7 @@ async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
 
 
 def spec_of(supervisor: Supervisor, run: Run, member: Member) -> LaunchSpec:
-    """Return what a launcher is to start for a member; files that it needs are made, and given to its user."""
+    """Return the launch specification of a member; its files are created, and owned by its user."""
     place, program = member.place, member.place.program
     user = run.folder.give(place)
     variables = variables_of(supervisor, run, member)
@@ -231,7 +231,7 @@ def spec_of(supervisor: Supervisor, run: Run, member: Member) -> LaunchSpec:
 
 
 def _on_node(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
-    """Return what a process keeps in a folder of its node, by the variables that name it; nothing if it sees ours."""
+    """Return the files of a process in its node's folder, by variable name; empty if it shares the run's folder."""
     if supervisor.launcher_of(member.place).shares_files:
         return {}
     journal = {"GANGLION_JOURNAL": f"{run.id}/journals/{log_name(member.place)}.journal"} if member.far else {}
@@ -239,14 +239,14 @@ def _on_node(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]
 
 
 def _endpoint_here(supervisor: Supervisor, member: Member) -> str:
-    """Return the way to the broker on this machine; one that cannot open the socket file has the port."""
+    """Return the endpoint on this machine; a process that cannot open the socket file gets the TCP endpoint."""
     place = member.place
     outside = place.program is not None or place.run_as is not None or not supervisor.launcher_of(place).shares_files
     return supervisor.connection.tcp or supervisor.connection.endpoint if outside else supervisor.connection.endpoint
 
 
 def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, str]:
-    """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
+    """Return the environment variables of a process; a foreign program gets only those of the connection."""
     foreign = member.place.program is not None
     endpoint, keys = _endpoint_here(supervisor, member), dict[str, str]()
     if member.keys is not None and supervisor.remote is not None:
@@ -263,7 +263,7 @@ def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, 
     }
     if foreign:
         return variables
-    if member.place.role in STORED:  # no other process needs to know where rows and models of all runs are
+    if member.place.role in STORED:  # no other process needs the location of the rows and models of all runs
         started = str(read_manifest(run.folder.path)[0].get("started", ""))
         results = str(supervisor.settings.results.resolve())
         variables |= {"GANGLION_RESULTS": results, "GANGLION_STARTED": started}
@@ -271,7 +271,7 @@ def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, 
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
         variables["GANGLION_JOURNAL"] = str(member.journal)
-    if run.rewound and run.journaled:  # an object had more state than its attributes: none is saved by them again
+    if run.rewound and run.journaled:  # some object has state beyond its attributes, and is not saved by them
         variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
         variables |= run.withdrawal
@@ -282,7 +282,7 @@ def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, 
     if member.hears:
         variables["GANGLION_HEARS"] = "1"
     if member.keys is not None or not near:
-        variables |= SINGLE_THREAD  # as those of the warm parent have it
+        variables |= SINGLE_THREAD  # as in the warm parent
     return variables | {
         "GANGLION_FOLDER": run.plan.folder,
         "GANGLION_ALLOW": ",".join([*run.plan.allow, *supervisor.settings.allow]),
@@ -293,7 +293,7 @@ def variables_of(supervisor: Supervisor, run: Run, member: Member) -> dict[str, 
 def argv_of(
     supervisor: Supervisor, run: Run, member: Member, variables: Mapping[str, str], user: User | None
 ) -> list[str]:
-    """Return a program's arguments with `{connection}` replaced by the path of a file made for it alone."""
+    """Return a program's arguments; `{connection}` is replaced by the path of a file made for this program."""
     program = member.place.program
     argv = (program.command if program is not None else None) or []
     if program is not None and program.speaks == "lines":
@@ -302,7 +302,7 @@ def argv_of(
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
     name = f"{log_name(member.place)}.json"
-    # A private one that is seen where the program lives.
+    # A private file that is visible on the program's machine.
     folder = run.folder.logs if supervisor.launcher.address or supervisor.folder is None else supervisor.folder
     path = folder / name if user is None else (run.folder.own(user) / name).resolve()
     write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
@@ -312,26 +312,26 @@ def argv_of(
 
 
 def _said(word: object) -> str:
-    """Return a word of a peer as it may be shown."""
+    """Return a peer's text in printable form."""
     return printable("" if word is None else str(word))[:_HEARD_CHARACTERS]
 
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
-# Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
+# Failures that recur after a resume; the message of a damaged store says what to do first.
 _FAILS_AGAIN = frozenset({"author", "document", "plugin", "run_exists", "space", "store_damaged"})
-_REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
+_REPORT_MAX_S = 60.0  # a wait is reported after 2, 4, 8, 16, 32, 60, 120, 180 s ...
 _LOSSES_LISTED = 20
-_TOLD_MAX = 8  # of those that were dragged along, named in the report
-_HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
+_TOLD_MAX = 8  # consequential losses named in the report
+_HEARD_SPAN_S = 0.5  # a participant reports its steps once a second, and a wait at growing intervals
 _HEARD_CHARACTERS = 300
-_TABLE_FIELDS = 32  # that a table may say of itself
-_REPORT_LINES_MAX = 200  # a message of a failure may be as long as a body
-_SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
+_TABLE_FIELDS = 32  # that a table may report
+_REPORT_LINES_MAX = 200  # the message of a failure may be as long as a body
+_SIGNALS_KEPT = 20  # signals of operators, reported as lost when a phase begins again
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold how a run ended; `report` tells a person of a failure, line by line."""
+    """Hold how a run ended; `report` explains a failure, line by line."""
 
     run: str
     status: str
@@ -339,7 +339,7 @@ class Outcome:
     exit_status: int
     report: list[str] = field(default_factory=list)
     took_s: float = 0.0
-    resumable: bool = True  # False: the same document and plugins would fail in the same recovery again
+    resumable: bool = True  # False: the same document and plugins would fail again in the same way
 
 
 class Run:
@@ -354,48 +354,48 @@ class Run:
         self.store_place = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []  # members with a successor
-        self.broker_losses: list[tuple[str, list[str]]] = []  # that ended the run: how, last output
+        self.broker_losses: list[tuple[str, list[str]]] = []  # losses that ended the run: how, last output
         self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
         self.over = asyncio.Event()
-        self.arrival = asyncio.Event()  # set for a moment when a member has joined
+        self.arrival = asyncio.Event()  # pulsed when a member has joined
         self.begun = False  # whether the governor has been started
         self.interrupts = 0
         self.cut = False  # whether the governor was asked to end at once
         self.reason = ""  # of the interruption
         self.kill = False
-        self.queued = False  # it waits for its turn, and nothing of it is there
+        self.queued = False  # waiting for its turn; no process is started
         self.status = "running"
         self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
         self.started_s = time.monotonic()
         self.defects: list[str] = []
-        self.told: set[str] = set()  # events that the governor has told by itself
-        self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
-        self.tables: dict[str, dict[str, int | float | str | None]] = {}  # what each says of itself
+        self.told: set[str] = set()  # events that the governor publishes itself
+        self._heard_s: dict[tuple[str, str], float] = {}  # last time of each event of each participant
+        self.tables: dict[str, dict[str, int | float | str | None]] = {}  # state that each table reported
         self.excused: dict[str, int] = {}  # participant -> tolerated errors of authors
         self.phase = 0
-        self.pace: Pace | None = None  # of this phase, once it has begun
+        self.pace: Pace | None = None  # of the present phase, once it has begun
         self.restarts = Restarts()
-        self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report
-        self.incidents: deque[Incident] = deque()  # that the governor has not been told
-        self.incarnations: dict[str, int] = {}  # name -> the newest
+        self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # as text, for a report
+        self.incidents: deque[Incident] = deque()  # not reported to the governor yet
+        self.incarnations: dict[str, int] = {}  # name -> newest incarnation
         self.journaled = recovers(plan)
         self.noting = asyncio.Lock()
         self.changing = asyncio.Lock()  # held while the members change
-        self.recovery: RecoveryPlan | None = None  # how it goes on, if it was begun before
+        self.recovery: RecoveryPlan | None = None  # how it resumes, if it was begun before
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
-        self.withdrawal: dict[str, str] = {}  # variables that tell the store what it takes back
+        self.withdrawal: dict[str, str] = {}  # variables that tell the store which rows to withdraw
         self.signals: list[tuple[int, str]] = []  # of operators: phase, signal
-        self.unheard = ""  # which of them are lost with a phase that has begun again
-        self.again: int | None = None  # the phase that has begun again, with what was sealed of it
-        self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
-        self.checkpointer: Checkpointer  # from its beginning on
+        self.unheard = ""  # text that names the signals lost when a phase began again
+        self.again: int | None = None  # the phase that has begun again while its sealed rows are kept
+        self.kept = unrepeatable(plan)  # the first phase whose repeated episodes are not compared
+        self.checkpointer: Checkpointer  # set when the run is carried out
 
     @property
     def state(self) -> str:
-        """Return how far it has come: `queued`, `starting`, then its status."""
+        """Return the state: `queued`, `starting`, then the status."""
         if self.begun or self.outcome is not None:
             return self.status
         return "queued" if self.queued else "starting"
@@ -406,29 +406,29 @@ class Run:
 
     @property
     def mask(self) -> int | None:
-        """Return the umask for new files of this run, None where all its processes run as our user."""
+        """Return the umask for new files of this run, None where all processes run as the supervisor's user."""
         return PRIVATE if users_of(self.plan) else None
 
     def keeps(self, phase: int) -> bool:
-        """Say whether sealed episodes of a phase stay as they are, and are compared with nothing."""
+        """Return True if sealed episodes of a phase are kept and not compared with repeated ones."""
         return self.kept is not None and phase >= self.kept
 
     @property
     def compared(self) -> bool:
-        """Say whether episodes may have been sealed before, and are compared: they must end as they did."""
+        """Return True if repeated episodes are compared with sealed ones; they must end as before."""
         return self.again is not None and self.again == self.phase
 
     def signalled(self, phase: int, signal: str) -> None:
-        """Keep an operator's signal, for as long as the phase that took it may begin again."""
+        """Record an operator's signal, as long as the phase that received it may begin again."""
         known = [one for one in self.signals if one[0] >= self.phase - 1]
         self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
     def needed(self) -> list[Place]:
-        """Return all processes that the present phase needs, the governor first, then the store."""
+        """Return all processes that the present phase needs: the governor, the store, then the others."""
         return [self.governor, *([self.store_place] if self.store_place else []), *self.places(self.phase)]
 
     def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
-        """Return a new member for a place, the next incarnation of its name."""
+        """Return a new member for a place, with the next incarnation of its name."""
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
         member, loss = Member(place, self.id, number, ask, ended), loss_of(self.plan.phases[self.phase], place)
         member.returns = loss is Loss.RETURNS
@@ -437,23 +437,23 @@ class Run:
             if place.run_as is None:
                 member.journal.parent.mkdir(mode=0o700, exist_ok=True)
             if loss is Loss.EPISODE:
-                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor
+                member.journal.unlink(missing_ok=True)  # a successor does not repeat its predecessor
         return member
 
     def process_table(self) -> ProcessTable:
-        """Return the process table, with all incarnations that were given out, and how the run has ended."""
+        """Return the process table, with all incarnations that were assigned, and how the run has ended."""
         here = {name: m.process for name, m in self.members.items() if m.process is not None and not m.process.host}
         pids = {name: process.pid for name, process in here.items()}
         found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
-        stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
+        stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # interrupted before
         stopping = stopped or self.interrupts > 0
         us, signals = incarnation_of(0, os.getpid()), [[*one] for one in self.signals]
-        ended = None if self.ended is None else replace(self.ended, failure=None)  # which may hold what JSON has not
+        ended = None if self.ended is None else replace(self.ended, failure=None)  # the failure may not fit into JSON
         return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, signals, ended)
 
     def finish(self, ended: Ended) -> None:
-        """Take the first word about the end; later ones change nothing."""
+        """Record the end of the run; only the first call counts."""
         if self.ended is None:
             self.ended = ended
         self.over.set()
@@ -468,7 +468,7 @@ class Run:
 
     # -- events -------------------------------------------------------------------------------------------------------
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
-        """Return what is shown of an event: all of the governor's; of others waits, warnings and steps, at a rate."""
+        """Return the shown part of an event: all of the governor; of others waits, warnings, steps, limited in rate."""
         if peer == self.governor.name:
             self.told.add(news.event)
             if news.event in (event.PHASE_STARTED, event.PHASE_PAUSED, event.PHASE_RESUMED):
@@ -499,9 +499,9 @@ class Run:
             names = ("tick", "steps")
         counts = {name: given.get(name) for name in names}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
-            return None  # no controller has told that
+            return None  # not the report of a controller
         fields = {"phase": self.phase, "worker": member.place.worker, **counts}
-        if news.event == event.EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
+        if news.event == event.EPISODE_ENDED:  # with bodies: the newest of a timeline, and how many it stands for
             sums = given.get("returns")
             fields["returns"] = {
                 str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if type(v) in (int, float)
@@ -523,18 +523,18 @@ class Run:
         coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
         for member in coming:
             if not (member.place.attached or member.due_s is not None or member.place.role in roles):
-                continue  # the governor reports this one
+                continue  # the governor reports this wait
             first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
             length_s = now_s - member.since_s
             if length_s >= first_s and (member.report_s is None or now_s >= member.report_s):
                 due.append((member, length_s))
-                # How to attach is told once; how long it takes is told by the governor.
+                # The instructions to attach are reported once; the governor reports how long the wait takes.
                 member.report_s = math.inf if member.place.attached else now_s + min(length_s, _REPORT_MAX_S)
         return due
 
     # -- the end in words ---------------------------------------------------------------------------------------------
     def conclude(self) -> Outcome:
-        """Return how the run ended, once all its processes are gone."""
+        """Return the outcome of the run, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)
         processes = [*self.former, *self.members.values()]
         overdue = [m for m in processes if m.child.state is State.KILLED]
@@ -555,7 +555,7 @@ class Run:
         return self.outcome
 
     def _named(self, ended: Ended) -> Member | None:
-        """Return the member that the governor names: `where` leads from caller to callee, its end is the culprit."""
+        """Return the member that the failure names: `where` leads from caller to callee; the last is at fault."""
         where = ended.failure.where if ended.failure is not None else None
         for name in [*reversed((where or "").split(": ")), ended.peer]:
             if name in self.members:
@@ -563,9 +563,9 @@ class Run:
         return None
 
     def _failure_report(self, ended: Ended) -> list[str]:
-        """Return the lines of a failure: the first loss or the governor's word, last output, what followed.
+        """Return the lines of a failure: the first loss or the governor's reason, the last output, further losses.
 
-        The member that failed first is one that was killed by a signal, else that which the governor names.
+        The first loss is a member killed by a signal, else the member that the governor names.
         """
         crashed = [m for m in self.lost if m.child.why or (m.child.code or 0) < 0]
         first = next(iter(crashed), None) or self._named(ended) or next(iter(self.lost), None)
@@ -596,7 +596,7 @@ class Run:
             return lines
         lines += [f"it ran on node {member.process.host}"] if member.process.host else []
         before = [one for one in reversed(self.former) if one.name == member.name]
-        # Its last output, or that of the newest of its predecessors that printed anything.
+        # Its last output, or that of its newest predecessor with any output.
         return lines + _quoted(next((one.last_words for one in (member, *before) if one.last_words), []))
 
 
@@ -604,7 +604,7 @@ _INDENT = "    "
 
 
 def _plain(report: Sequence[str]) -> list[str]:
-    """Return a report as lines that a terminal shows and does not obey; a new line in a peer's text is indented."""
+    """Return a report as lines that cannot control a terminal; further lines of a peer's text are indented."""
     texts = [line for text in report for line in text.replace("\n", f"\n{_INDENT}").split("\n")]
     lines = [printable(line)[:LOG_LINE_BYTES] for line in texts[:_REPORT_LINES_MAX]]
     more = len(texts) - len(lines)
@@ -612,7 +612,7 @@ def _plain(report: Sequence[str]) -> list[str]:
 
 
 def _told(failure: Failure) -> list[str]:
-    """Return a failure as a sentence, with the lines of its traceback."""
+    """Return a failure as one sentence, followed by the lines of its traceback."""
     sentence = f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
     return [sentence, *(_INDENT + line for line in (failure.traceback or "").splitlines())]
 
@@ -627,7 +627,7 @@ def _quoted(words: Sequence[str]) -> list[str]:
 
 
 def check_launcher(plan: Plan, launcher: Launcher) -> None:
-    """Raise UsageError, before anything is started, for what a plan needs and a launcher has not."""
+    """Raise UsageError, before any process is started, if the launcher lacks what a plan needs."""
     head = f"launcher {type(launcher).__name__}: its processes do not see the folder of the run"
     if users_of(plan) and not launcher.changes_users:
         name = type(launcher).__name__
@@ -656,7 +656,7 @@ def check_launcher(plan: Plan, launcher: Launcher) -> None:
 
 
 def check_plan(run: str, plan: Plan) -> None:
-    """Raise LaunchError for a plan or a phase that is too large."""
+    """Raise LaunchError if the plan or one of its phases is too large."""
     size = len(msgpack.packb(plan.to_map()))
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")

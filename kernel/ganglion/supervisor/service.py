@@ -1,4 +1,4 @@
-"""Calls of operators: runs, processes, signals, the end; a daemon also takes documents."""
+"""Calls of operators: list runs and processes, send signals, stop; a daemon also accepts documents."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _CALLS = ("submit", "runs", "processes", "signal", "stop", "leave")
 
 
 class Service:
-    """Answer operators about the runs of a supervisor; `supervisor` is set before anything is answered."""
+    """Answer operators about the runs of a supervisor; set `supervisor` before the first call."""
 
     supervisor: Supervisor
 
     def handlers(self) -> dict[str, Handler]:
-        """Return what is answered, by the name of the call."""
+        """Return the handlers by the name of the call."""
         return {f"kernel.{name}": getattr(self, name) for name in _CALLS}
 
     def find(self, text: str) -> Run:
-        """Return the run of an id, a uid (the newest), an unambiguous beginning, or `last`."""
+        """Return a run by its id, its uid (the newest), an unambiguous prefix, or `last`."""
         runs = self.supervisor.runs
         newest = list(reversed(runs.values()))
         exact = [run for run in newest if run.id == text] or (newest if text == "last" else [])
@@ -50,7 +50,7 @@ class Service:
         raise UsageError(f"run {text[:80]!r} {what}; runs of this kernel: {known}")
 
     async def submit(self, caller: str, request: Submit) -> Submitted:
-        """Refuse a document: this kernel has its runs already."""
+        """Refuse a document, because this kernel accepts none."""
         raise UsageError("this kernel carries out the documents of one `ganglion run`; start `ganglion kernel`")
 
     async def runs(self, caller: str, request: RunRequest) -> Runs:
@@ -59,7 +59,7 @@ class Service:
         return Runs([_run_row(run) for run in chosen])
 
     async def processes(self, caller: str, request: RunRequest) -> Runs:
-        """List the processes of runs that are live, or of one run."""
+        """List the processes of live runs, or of one run."""
         supervisor = self.supervisor
         chosen = [self.find(request.run)] if request.run else [r for r in supervisor.runs.values() if r.outcome is None]
         peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
@@ -106,7 +106,7 @@ class Service:
         return Signalled(True, f"run {run.id}: {'stopping now' if request.now else 'finishing the episode'}")
 
     async def leave(self, caller: str, request: RunRequest) -> Done:
-        """End the kernel: here, interrupt what it runs."""
+        """End the kernel by interrupting all its runs."""
         for run in self.supervisor.runs.values():
             if run.outcome is None:
                 self.supervisor.interrupt(run, request.now, request.reason or "operator")
@@ -114,7 +114,7 @@ class Service:
 
 
 class Daemon(Service):
-    """Take documents, carry out at most `parallel` of them at a time, in order of arrival, until `leaving` is set."""
+    """Accept documents and run them in order of arrival, at most `parallel` at a time, until `leaving` is set."""
 
     def __init__(self, store: str | None, parallel: int, log: Callable[[str], None]) -> None:
         self.leaving = asyncio.Event()
@@ -129,7 +129,7 @@ class Daemon(Service):
             raise UsageError("this kernel is shutting down and takes no documents")
         bus = self.supervisor.bus
         peers = (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers
-        # An operator on this machine who has read the token is its user: `submit` means what `run` means.
+        # An operator on this machine who has the token is the same user, so `submit` may do what `run` does.
         local = bool(request.folder) and any(row["name"] == caller and not row["remote"] for row in peers)
         plan, _ = await asyncio.to_thread(
             load_document,
@@ -157,7 +157,7 @@ class Daemon(Service):
         return Submitted(folder.run)
 
     async def stop(self, caller: str, request: RunRequest) -> Signalled:
-        """Interrupt a run, or take it out of the queue."""
+        """Interrupt a run, or remove it from the queue."""
         run = self.find(request.run)
         if not run.queued:
             return await super().stop(caller, request)
@@ -166,14 +166,14 @@ class Daemon(Service):
         return Signalled(True, f"run {run.id}: taken out of the queue, nothing was started")
 
     def _take_out(self, run: Run) -> None:
-        """Forget a run that is queued."""
+        """Remove a queued run and its folder."""
         del self.supervisor.runs[run.id]
         run.folder.release()
 
     async def _carry_out(self, run: Run) -> None:
         async with self._gate:
             if self.supervisor.runs.get(run.id) is not run:
-                return  # it was taken out
+                return  # it was removed from the queue
             if self.leaving.is_set():
                 self._take_out(run)
                 return
@@ -234,16 +234,16 @@ def _state(run: Run, member: Member) -> str:
 
 
 def _recovery(run: Run, member: Member) -> str:
-    """Return in words from what a successor of a process goes on."""
+    """Return a text for the state from which the successor of a process starts."""
     returns = "journal on its node" if member.far else "journal"
     words = {Loss.RETURNS: returns, Loss.LED: "controller", Loss.EPISODE: "next episode"}
     return words.get(loss_of(run.plan.phases[run.phase], member.place), "")
 
 
 def _relay_row(relay: Process, names: set[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a relay: of the messages that processes with these names have sent or got, what has travelled.
+    """Return the row of a relay: `stayed` and `travelled` count the messages of the processes `names`.
 
-    `per_step` is both for each step: as often as an environment of a worker has answered.
+    `per_step` is both per step; a step is one answer of an environment of a worker.
     """
     cpu_s, memory = relay.usage()
     steps: dict[tuple[str, int, bool], int] = {}
@@ -274,9 +274,9 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
     cpu_s, memory = process.usage() if process is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
     now_s = time.monotonic()
-    leads = member.place.role is Role.GOVERNOR  # of its phase it is told how long it lasts and may still
+    leads = member.place.role is Role.GOVERNOR  # its row shows elapsed and remaining time
     left_s = run.pace.left_s(now_s) if leads and run.pace is not None else None
-    if leads:  # it waits for programs that attach, without asking anything of them
+    if leads:  # it waits for programs to attach, without an open call to them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
     return {
         "run": run.id,

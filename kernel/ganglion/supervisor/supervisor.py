@@ -51,12 +51,12 @@ from ganglion.transport.curve import new_pair
 from ganglion.wire import messages
 from ganglion.wire.name import KERNEL, Role, topic
 
-_ENDED_KEPT = 32  # runs that have ended, for questions of operators
+_ENDED_KEPT = 32  # ended runs that operators can still query
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
-"""Events that governors tell observers; here the supervisor knows more about them."""
+"""Events of governors that are not shown: the supervisor publishes its own, with more detail."""
 _ANY_PORT = "tcp://127.0.0.1:0"
-_STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
-_STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store after every role that writes
+_STOP_NOW_S = 1.0  # time for the governor to cut open episodes; escalation needs the rest of the five seconds
+_STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store leaves after every role that writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
     (Role.TABLE,),
@@ -69,10 +69,11 @@ _STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store aft
 class Settings:
     """Hold the settings of a supervisor.
 
-    `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
-    a loopback endpoint beside the socket file: any free port, or the one in `bind`, which may also be a further
-    socket file. `remote` is an encrypted endpoint for other machines. `allow` are packages that import paths may
-    name. `logs` is the folder for the broker's output. `cpus` says whether workers are placed by what is measured.
+    `store` is a URI, or None to store nothing. `run` is the id of the only run, None for a daemon. `tcp` requests a
+    loopback endpoint beside the socket file, at any free port or at the endpoint `bind`. `bind` may also be a further
+    socket file. `remote` is an encrypted endpoint for other machines. `allow` are the packages that import paths may
+    name. `logs` is the folder for the broker's output. `cpus` sets the placement of workers: measured, free, or a list
+    of processors.
     """
 
     results: Path
@@ -95,7 +96,7 @@ class Settings:
 
 
 class Supervisor:
-    """Start a broker, carry out runs, report their events, end everything; call `open` first and `close` last."""
+    """Start a broker, carry out runs, publish their events, stop everything; call `open` first and `close` last."""
 
     def __init__(
         self,
@@ -106,19 +107,19 @@ class Supervisor:
     ) -> None:
         self.settings = settings
         self.runs: dict[str, Run] = {}
-        self.connection: Connection  # from `open` on
+        self.connection: Connection  # set by `open`
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
-        self.remote: Connection | None = None  # as processes on other machines see it
+        self.remote: Connection | None = None  # as used by processes on other machines
         self.access = Access(settings.remote is not None)
-        self.bus: Bus  # from `open` on
-        self.broker_gone: asyncio.Future[str]  # from `open` on: why no other broker comes
+        self.bus: Bus  # set by `open`
+        self.broker_gone: asyncio.Future[str]  # set by `open`; holds the reason if no other broker is started
         self._report = report
         self.local = local or Local()
         self.local.logs = settings.logs
         self.launcher = launcher or self.local
         self._hub: Hub | None = None
-        self.folder: Path | None = None  # a private one, from `open` on
+        self.folder: Path | None = None  # private; set by `open`
         self._checking: tuple[Plan, asyncio.Future[list[dict[str, Any]]]] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -130,9 +131,9 @@ class Supervisor:
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self, first: Plan | None = None) -> Connection:
-        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind.
+        """Start the broker and join it; after a LaunchError nothing is left behind.
 
-        The plugins of a plan that is the `first` to be checked are looked at meanwhile.
+        The plugins of the plan `first` are checked concurrently.
         """
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
@@ -176,10 +177,10 @@ class Supervisor:
                 self.remote.write(self.remote_file)
 
     async def close(self) -> list[str]:
-        """End what is left in order and prove that nothing is; return what should not have been there."""
+        """Stop all remaining processes in order, verify that none is left; return those that should have ended."""
         if self._looking is not None:
             self._looking.cancel()
-        if self._checking is not None:  # the answer is no longer needed
+        if self._checking is not None:  # the result is no longer needed
             self._checking[1].cancel()
             await asyncio.wait([self._checking[1]])
         for run in self.runs.values():
@@ -198,7 +199,7 @@ class Supervisor:
 
     # -- a run --------------------------------------------------------------------------------------------------------
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
-        """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
+        """Return the faults of a plan that only its plugins can detect; they are loaded in a child process."""
         if self._checking is not None and self._checking[0] is plan:
             _, checking = self._checking
             self._checking = None
@@ -209,15 +210,15 @@ class Supervisor:
         assert self.folder is not None, "open() comes first"
         self.local.prepare(registry.shared_imports(plan))
         users = await self._check_users(plan)
-        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
-        # One folder for each check: runs that begin at the same time are checked at the same time.
+        user = users[0] if users else None  # the supervisor never runs the code of other users; one user checks for all
+        # One folder per check, because checks of several runs may overlap.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self.folder))
         asked, found = folder / "plan", folder / "faults"
         process = Process("check", None, lambda process: None)
         try:
             tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-            tree |= {} if users else {"store": self.settings.store}  # which others may not read
-            # Seconds for a large one: the broker is answered meanwhile.
+            tree |= {} if users else {"store": self.settings.store}  # other users may not read it
+            # A large plan takes seconds; the thread leaves the loop free to answer the broker.
             await asyncio.to_thread(lambda: write_private(asked, msgpack.packb(tree)))
             if user is not None:
                 user.own(asked)
@@ -241,19 +242,19 @@ class Supervisor:
         return faults
 
     async def _check_users(self, plan: Plan) -> list[User]:
-        """Return the users of a plan; UsageError if processes cannot run as they shall."""
+        """Return the users of a plan; UsageError if its processes cannot run as these users."""
         check_launcher(plan, self.launcher)
         return await asyncio.to_thread(check_users, plan, self.settings.results)
 
     async def execute(
         self, plan: Plan, folder: RunFolder, store: str | None, recovery: RecoveryPlan | None = None
     ) -> Outcome:
-        """Carry out a run to its end, or go on with it by `recovery`; all its processes are gone then."""
+        """Carry out a run to its end, or resume it by `recovery`; on return all its processes are gone."""
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         return await self.carry_out(run, recovery)
 
     async def carry_out(self, run: Run, recovery: RecoveryPlan | None = None) -> Outcome:
-        """Carry out a run that is known."""
+        """Carry out a registered run to its end."""
         plan, folder, store = run.plan, run.folder, run.store
         run.queued, run.started_s = False, time.monotonic()
         run.checkpointer = Checkpointer(self, run)
@@ -261,7 +262,7 @@ class Supervisor:
             await asyncio.to_thread(check_plan, folder.run, plan)
             users = await self._check_users(plan)
             if run.mask is not None:
-                os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
+                os.umask(run.mask)  # permanently: a user of one run of this kernel may not read the next
             if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
             else:
@@ -273,7 +274,7 @@ class Supervisor:
             raise
         try:
             await self._carry_out(run)
-            # How it ends, before a journal holds that; a disk that hangs delays no process.
+            # Write the end to the table before a journal holds it; a hanging disk delays no process.
             noting = asyncio.ensure_future(self.note(run, must=False))
             await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
@@ -283,7 +284,7 @@ class Supervisor:
         try:
             heads = None if run.ended is None else run.ended.heads
             await asyncio.to_thread(seal, folder.path, outcome.status, outcome.reason, heads)
-        except StoreError as error:  # its files could not be verified
+        except StoreError as error:  # the files could not be verified
             story, exit_status = [*outcome.report, str(error)], outcome.exit_status or 1
             outcome = run.outcome = replace(outcome, exit_status=exit_status, report=story)
         if outcome.status == FINISHED:
@@ -292,12 +293,12 @@ class Supervisor:
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         await self.withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]
-        for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
+        for former in ended[:-_ENDED_KEPT]:  # bounds a daemon's memory; `ganglion runs` lists older runs from the store
             del self.runs[former]
         return outcome
 
     async def _carry_out(self, run: Run) -> None:
-        """Begin a run and wait until it is over; whatever prevents the beginning fails it."""
+        """Begin a run and wait until it is over; an error at the beginning fails the run."""
         beginning = asyncio.create_task(self._begin(run))
         try:
             await run.over.wait()
@@ -314,14 +315,14 @@ class Supervisor:
                 await asyncio.wait([run.beginning])
             finally:
                 run.beginning.cancel()
-            if not run.beginning.cancelled():  # else it begins anew
+            if not run.beginning.cancelled():  # else a rewind begins it again
                 run.beginning.result()
             await run.checkpointer.watch()
-        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: the run ends by it
+        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: the error ends the run
             run.fail(str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}")
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
-        """Wait until these members have joined, or their successors."""
+        """Wait until the members of these names, or their successors, have joined; DeadlineExceeded after `span_s`."""
         late: list[Member] = []
         try:
             async with asyncio.timeout(span_s):
@@ -332,14 +333,14 @@ class Supervisor:
             raise DeadlineExceeded(f"{labels} did not join within {span_s:.0f} s") from error
 
     async def ensure(self, run: Run, places: Sequence[Place]) -> None:
-        """Start the processes that are needed, end the others; return when all that are needed are admitted."""
+        """Start the processes of `places`, let the others leave; return when all started members are admitted."""
         needed = {place.name for place in (*places, run.governor, run.store_place) if place is not None}
         phase = run.plan.phases[run.phase]
         fresh, changed = [], []
         for place in places:
             former = run.members.get(place.name)
             if former in run.lost:
-                continue  # the run fails by its name; a successor would hide it
+                continue  # the run fails naming this member; a successor would hide it
             if former is not None:
                 awaited = former.lost_s is not None and former.gone.is_set()  # its successor is about to be started
                 stays = former.stays and definition(former.place) == definition(place)
@@ -350,7 +351,7 @@ class Supervisor:
                         changed.append(former)
                     continue
                 former.leave()
-                await former.gone.wait()  # two processes of one name never exist
+                await former.gone.wait()  # two processes of one name never coexist
                 run.former.append(former)
             if run.over.is_set():
                 raise UsageError(f"run {run.id} is over: no process is started for it any more")
@@ -363,12 +364,12 @@ class Supervisor:
             member.leave()
 
     def member(self, run: Run, place: Place) -> Member:
-        """Return a new member for a place, the next incarnation of its name."""
+        """Return a new member for a place, with the next incarnation of its name."""
         member = run.member(place, lambda member: self.bus.bid_leave(member.name), self.restarter.ended)
         if self.launcher.address and not place.attached and place.role not in STORED:
             member.keys = new_pair()
         if not (self.launcher.shares_files or place.attached or place.role in STORED):
-            member.far, member.journal = member.journal is not None, None  # it is where the process lives
+            member.far, member.journal = member.journal is not None, None  # the journal lies on the node of the process
         return member
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
@@ -377,11 +378,11 @@ class Supervisor:
         await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", messages.Watch([member.name for member in members]))
         starts = asyncio.gather(*(start(self, run, member) for member in members if not member.place.attached))
-        await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
+        await asyncio.shield(starts)  # a cancelled start would leave an unknown process
         self.spawn(self.note(run, must=False))
 
     async def note(self, run: Run, must: bool = True) -> None:
-        """Write the process table of a run; LaunchError if that fails, or a warning where it is no `must`."""
+        """Write the process table of a run; on failure LaunchError, or without `must` a warning."""
         async with run.noting:
             if run.outcome is not None:
                 return
@@ -394,12 +395,12 @@ class Supervisor:
                 self.tell(run, event.WARNING, {"text": text})
 
     def launcher_of(self, place: Place) -> Launcher:
-        """Return what starts the process of a place: governor and store write into the folder of the run."""
+        """Return the launcher of a place; the local one for governor and store, which write into the run's folder."""
         return self.local if place.role in STORED else self.launcher
 
     @contextlib.contextmanager
     def quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
-        """Stop processes for a short time, each by its launcher; say whether all are stopped."""
+        """Stop processes for a short time, each by its launcher; yield True if all are stopped."""
         groups: dict[Launcher, list[Launched]] = {}
         for process in processes:
             if process.launched is not None:
@@ -409,14 +410,14 @@ class Supervisor:
             yield all(quiet)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Carry out a coroutine in a task that is not awaited."""
+        """Run a coroutine in a task that is not awaited."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     # -- ending a run -------------------------------------------------------------------------------------------------
     def interrupt(self, run: Run, now: bool = False, reason: str = "operator") -> None:
-        """Ask for the end of a run: after the episode, or now; a third time kills."""
+        """Request the end of a run: after the episode; with `now` or the second request at once; the third kills."""
         run.interrupts = max(run.interrupts + 1, 2 if now else 1)
         run.reason = reason
         if run.interrupts >= 3:
@@ -433,12 +434,12 @@ class Supervisor:
             self.spawn(self.ask_stop(run))
 
     async def ask_stop(self, run: Run) -> None:
-        """Have the governor end a run: after the episodes, or now; before that, write a checkpoint."""
+        """Write a checkpoint, then have the governor end a run: after the episodes, or at once."""
         await run.checkpointer.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
         if run.cut:
-            return  # Ctrl-C twice, faster than we had asked the first time
+            return  # a second interrupt overtook the first one
         run.cut = now
         if now:
             loop = asyncio.get_running_loop()
@@ -453,7 +454,7 @@ class Supervisor:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
-        """Return the members that others wait for and that wait for no other, in words."""
+        """Return the labels of the members that others wait for and that wait for no one themselves."""
         peers = (await self.bus.ask(KERNEL, "kernel.peers", messages.Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
@@ -461,7 +462,7 @@ class Supervisor:
         return ", ".join(found) or "a process"
 
     async def _stop(self, run: Run) -> None:
-        """End all processes of a run by one common clock."""
+        """Stop all processes of a run, stage by stage, within one common time limit."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         slot_s = LEAVE_ASK_S / len(_STAGES)
@@ -479,7 +480,7 @@ class Supervisor:
         await self.withdraw(list(run.members))
 
     async def withdraw(self, names: list[str]) -> None:
-        """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
+        """Have the broker remove names or topics of a run that is over; a lost broker is ignored."""
         with contextlib.suppress(GanglionError):
             await self.bus.ask(KERNEL, "kernel.withdraw", messages.Withdraw(names), LEAVE_KILL_S)
 
@@ -489,7 +490,7 @@ class Supervisor:
         member, run = self._member(joined.peer)
         if member is None or run is None:
             return
-        known = member.here.is_set()  # it has joined again, the same broker or another one
+        known = member.here.is_set()  # it has joined again, the same broker or a new one
         member.came()
         run.arrival.set()
         run.arrival.clear()
@@ -509,23 +510,23 @@ class Supervisor:
             self.restarter.left(run, member)
 
     def end_cut_off(self, run: Run, member: Member) -> None:
-        """End a process that has lost its connection and lives on: it hangs, or does not know what to do."""
+        """Kill a process that lost its connection and still runs: it hangs, or does not handle the loss."""
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
             member.kill_hung(f"its connection was lost: {member.lost_reason}")
 
     def told(self, peer: str, news: messages.RunEvent) -> None:
-        """Hand on an event of a run; our own have been handed on already."""
+        """Publish an event of a run's participant; the supervisor's own events are published already."""
         run = self.runs.get(peer.partition("/")[0])
         if run is None:
-            return  # our own
+            return  # the supervisor's own event
         if news.event == event.STEPS_TAKEN:
             self.placer.told(run, peer, news)
         shown = run.heard(peer, news, time.monotonic())
         if shown is not None and shown.event == event.PHASE_STARTED:
-            run.begun = True  # the governor's word may be here before its answer
+            run.begun = True  # the event may arrive before the governor's reply
         if shown is not None and shown.event not in _OURS:
             self._show(run, shown)
-            if peer != run.governor.name:  # observers listen to the governor and to us alone
+            if peer != run.governor.name:  # observers subscribe to the governor and the supervisor only
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def _show(self, run: Run, news: messages.RunEvent) -> None:
@@ -537,7 +538,7 @@ class Supervisor:
         self._report(run.id, news)
 
     def bus_closed(self, reason: str) -> bool:
-        """Make sure that a broker which has left us ends; say whether another one takes its place."""
+        """Make sure that a broker whose connection is lost ends; return True if another one is started."""
         return self._hub is not None and self._hub.bus_closed()
 
     def _member(self, name: str) -> tuple[Member | None, Run | None]:
@@ -545,7 +546,7 @@ class Supervisor:
         return (run.members.get(name), run) if run is not None else (None, None)
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
-        """Tell an event of a run, to the caller that has started us and to observers."""
+        """Publish an event of a run, to the owner of this supervisor and to observers."""
         news = messages.RunEvent(name, {"run": run.id, **fields}, time.time())
         self._show(run, news)
         if name not in run.told:
@@ -580,7 +581,7 @@ class Supervisor:
     async def _ended(self, caller: str, ended: messages.Ended) -> messages.Done:
         run = self._run_of(caller, ended.run)
         run.finish(ended)
-        await self.note(run, must=False)  # once this is answered, no governor with its journal says it again
+        await self.note(run, must=False)  # after the reply, no governor with this journal repeats the call
         return messages.Done()
 
     def _run_of(self, caller: str, name: str) -> Run:
@@ -596,5 +597,5 @@ class Supervisor:
         return None if self._hub is None else self._hub.process
 
     def disturbed_since(self, moment_s: float) -> bool:
-        """Say whether there was a moment without a broker since then, by the loop's clock."""
+        """Return True if there was a time without a broker since `moment_s` in the loop's time."""
         return self._hub is None or not self._hub.there_since(moment_s)

@@ -1,4 +1,4 @@
-"""The step boundary of one worker: which signals there are, and which wins."""
+"""The step boundary of one worker: which signals are requested there, and which one wins."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Ending:
 
 
 class WorkerRounds:
-    """Keep the state that episodes and ticks share: rounds of brains, requested signals, tolerated errors, the end.
+    """Hold the state that episodes and ticks share: rounds of brains, requested signals, tolerated errors, the end.
 
     Attributes:
         number, step: Number of the episode and step within it; for ticks: number of the evaluation, and ticks so far.
-        round, participants: Number of the round of brains; agent -> workers, where other workers take part too.
+        round, participants: Number of the round of brains; agent -> workers, if other workers take part too.
     """
 
     _whose: int | None = None  # the number of the episode in records of tolerated errors
@@ -54,7 +54,7 @@ class WorkerRounds:
         return self._alone if self.participants is None else self.participants.get(name, self._alone)
 
     def _wish(self, name: str, peer: str, answer: Acted) -> None:
-        """Take the tolerated errors, topics and brain signal that a muscle's reply carries."""
+        """Record the tolerated errors, topics and brain signal of a muscle's reply."""
         self._note_tolerated(answer.excused)
         if answer.topics is not None:
             self.phase.topics.take(peer, "muscle.act", answer.topics)
@@ -68,7 +68,7 @@ class WorkerRounds:
         for excuse in excused or ():
             self._tolerated += 1
             record = record_of(excuse, setup.phase, (setup.worker, self._whose, self.step), self.phase.moment, mode)
-            self.phase.records.add([*record, -self._tolerated])  # the number by which a repeat is known
+            self.phase.records.add([*record, -self._tolerated])  # this number identifies a repeated record
 
     def _tell_governor(self, report: EpisodeEnded) -> Verdict:
         """Report the end to the governor and return its verdict, which may wait for other workers and an evaluation."""
@@ -79,12 +79,12 @@ class WorkerRounds:
 
 
 class Boundaries:
-    """Decide at each boundary whether the episode goes on."""
+    """Decide at each boundary whether the episode continues."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._mode = Mode(phase.setup.mode)
-        self._pauses: list[dict[str, Any]] = []  # that are over; told with the end of the episode
+        self._pauses: list[dict[str, Any]] = []  # past pauses, reported with the end of the episode
         self._asked = [
             (name, condition, f"{type(condition).__name__}.episode")
             for name, condition in phase.conditions
@@ -94,7 +94,7 @@ class Boundaries:
         self._uids = [world.uid for world in phase.worlds]
 
     def decide(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
-        """Ask conditions in document order, then take signals that have arrived; the greatest wins.
+        """Evaluate conditions in document order, then add signals that have arrived; the greatest signal wins.
 
         With a common boundary the governor decides, and pauses all workers if one asks for PAUSE. Otherwise the worker
         waits here while it is paused, before it closes an episode that ends at the same boundary.
@@ -153,7 +153,7 @@ class Boundaries:
                 continue
             issuer = f"condition:{condition.issuer or name}"
             if issuer == _ENDED and any(cause["issuer"] == _ENDED for cause in causes):
-                continue  # that an environment has ended is said once, by however many conditions
+                continue  # the end of an environment is reported once, by however many conditions
             causes.append({"signal": signal.name, "issuer": issuer, "reason": condition.reason or name})
         return causes
 
@@ -212,15 +212,15 @@ class Boundaries:
         return signal.effect.ends_episode
 
     def _ended(self) -> list[dict[str, Any]] | None:
-        """Return the episodes that ended in this round, of a phase with bodies."""
+        """Return the episodes that ended in this round, in a phase with bodies."""
         return None
 
     def _telling(self) -> list[str] | None:
-        """Return the agents whose brains must first hear of ended bodies, in a phase with bodies."""
+        """Return the agents whose brains must first receive the ends of bodies, in a phase with bodies."""
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:
-        """Report the pause, and wait until a signal other than PAUSE comes."""
+        """Report the pause, and wait until a signal other than PAUSE arrives."""
         phase = self._phase
         setup = phase.setup
         episode.hand_on()
@@ -233,7 +233,7 @@ class Boundaries:
                 phase.participant.pump(_PAUSE_LOOK_S)
             others = [cause for cause in self._arrived() if cause["signal"] != Signal.PAUSE.name]
             if others:
-                return others  # else it was told to continue and to pause again: it reports once more
+                return others  # otherwise CONTINUE was followed by PAUSE: the pause is reported again
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _ending(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> Ending:
@@ -260,11 +260,11 @@ def _asks_for_pause(causes: list[dict[str, Any]]) -> bool:
 
 
 _OURS = ("interrupted", "failed", "lost")
-"""How reasons begin that are not an author's: by them it is known which episodes are no whole ones."""
+"""Prefixes of reasons reserved for the kernel; they mark incomplete episodes."""
 
 
 def _reason(winner: dict[str, Any]) -> str:
-    """Return an episode's reason, in the words of the results."""
+    """Return an episode's reason, in the terms of the results."""
     issuer, reason = str(winner["issuer"]), str(winner["reason"])
     if issuer == "phase end":
         return "truncated: phase end"

@@ -48,7 +48,7 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import label
 
-# Fields of the messages that begin a phase: as they stand in the set-up of a controller, and of its parts.
+# Fields of the messages that begin a phase, as named in the set-up of a controller and of its parts.
 _OF_PHASES = ("run", "phase", "phase_name", "mode", "worker")
 _OF_ENVIRONMENTS = ("params", "seed", "episode_seed", "stream", "episode_stream", "plugin", "reward", "transformer")
 _OF_AGENTS = ("objective", "sensors", "actuators", "stream", "objective_stream", "brain", "models")
@@ -65,25 +65,25 @@ class ControllerHost(Host):
         self._loader = loader
         self._phase: Phase | None = None
         self._due: Verdict | None = None
-        self._evaluates = False  # whether what is due is one more evaluation
+        self._evaluates = False  # whether the due verdict begins one more evaluation
         self._records: Records | None = None
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
         self._compaction_of_worker: WorkerCompaction | None = None  # of this phase
 
     def told(self, told: Notice) -> None:
-        """Take acknowledgements of the store and signals of the governor."""
+        """Handle acknowledgements of the store and signals of the governor."""
         if self._records is not None and self._records.heard(told):
             return
         if told.head.call == "" and self._phase is not None:
             signal = codec_of(FlowSignal).decode(told.body)
             if signal.number and signal.number <= self._heard:
-                return  # the governor says it again where it may have been lost
+                return  # the governor repeats a signal that may have been lost
             self._heard = max(self._heard, signal.number)
             self._phase.signals.append(signal)
 
     def gone(self, gone: PeerGone) -> None:
-        """Note that a peer is lost."""
+        """Record the loss of a peer."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
         if self._phase is not None and any(world.peer == gone.peer for world in self._phase.worlds):
@@ -104,7 +104,7 @@ class ControllerHost(Host):
 
     # -- calls of the governor ----------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
-        """Start the environments; answer what they declare."""
+        """Start the environments; reply with their declarations."""
         seed_process(setup.stream)
         self.participant.patience_s = span_s("controller.boundary", setup.deadlines_s or {})
         if self._records is None:
@@ -126,7 +126,7 @@ class ControllerHost(Host):
         return ControllerReady({world.uid: world.declarations() for world in worlds})
 
     def start(self, request: Request, start: ControllerStart) -> Done:
-        """Set up the muscles; the episodes begin as soon as this is answered."""
+        """Set up the muscles; the episodes begin after the reply."""
         phase = self._running()
         places = (phase.places("sensors"), phase.places("actuators"))
         phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
@@ -139,7 +139,7 @@ class ControllerHost(Host):
         return Done()
 
     def evaluate(self, request: Request, evaluate: ControllerEvaluate) -> Done:
-        """Run one more evaluation; its episodes begin as soon as this is answered."""
+        """Run one more evaluation; its episodes begin after the reply."""
         self._running()
         self._due, self._evaluates = evaluate.verdict, True
         return Done()
@@ -174,7 +174,7 @@ class ControllerHost(Host):
                 self._tick_on(phase, phase.ticks, verdict, again)
             else:
                 self._episodes(phase, verdict)
-        except Exception as error:  # noqa: BLE001 - the outermost loop: the governor must hear of it, whatever it is
+        except Exception as error:  # noqa: BLE001 - the outermost loop: every error must reach the governor
             self._failed(phase, error)
 
     # -- a phase with bodies ------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class ControllerHost(Host):
                 verdict = running.report()
                 signal = Signal[verdict.signal]
                 if signal.effect.stops:
-                    phase.signals.clear()  # they came too late for these episodes, and are not for the next ones
+                    phase.signals.clear()  # too late for these episodes, and not meant for the next ones
                     phase.heeded = self._heard
                     phase.steps_left = None
                     return
@@ -251,7 +251,7 @@ class ControllerHost(Host):
         self._persist(phase, lambda: self._restart(phase, verdict))
 
     def _reset(self, phase: Phase, verdict: Verdict, prepare: bool = False) -> None:
-        """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
+        """Begin an episode in place; with `prepare` the muscles load the newest policy first."""
         resets: list[EnvironmentReset] = []
         asked: list[Pending] = []
         mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
@@ -298,15 +298,15 @@ class ControllerHost(Host):
         self._await(phase, error)
 
     def ask_start(self, phase: Phase, world: World, episode: int) -> Pending:
-        """Ask an environment to make its object; `started` takes the reply."""
+        """Ask an environment to create its object; `started` takes the reply."""
         message = self._start_of(phase, world)
         if world.history is not None:
-            world.history = CommandHistory(message, episode, b"")  # `rebuild` knows the answer
+            world.history = CommandHistory(message, episode, b"")  # `rebuild` sets the digest of the reply
         asked: Pending = self._ask(phase, world.peer, "environment.start", message, episode)
         return asked
 
     def started(self, world: World, answer: EnvironmentDeclared) -> None:
-        """Take the reply of a new object, which must declare the same as its predecessor."""
+        """Record the reply of a new object, which must declare the same as its predecessor."""
         before = {what: getattr(world, what) for what in ("sensors", "actuators", "rewards")}
         world.declare(answer)
         for what, declared in before.items():
@@ -324,7 +324,7 @@ class ControllerHost(Host):
         self._persist(phase, lambda: self._setup_muscles(phase, start, only_fresh=True))
 
     def rebuild(self, phase: Phase, worlds: Sequence[World], starts: Callable[[], Sequence[Pending]]) -> None:
-        """Make new muscles and environments; brains stay."""
+        """Create new muscles and environments; brains stay."""
 
         def act() -> None:
             assert phase.start is not None
@@ -341,7 +341,7 @@ class ControllerHost(Host):
 
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
-        """Close an episode in which a peer was lost; the other workers of its round go on."""
+        """Close an episode in which a peer was lost; the other workers of its round continue."""
         peer = self._whom(phase, error)
         if peer is None:
             raise error
@@ -351,7 +351,7 @@ class ControllerHost(Host):
             self._persist(phase, lambda: self._pass_on(phase, running))
 
     def _pass_on(self, phase: Phase, running: Episode) -> None:
-        """Have all muscles pass that take part in rounds of brains, new ones included."""
+        """Make all muscles that take part in rounds of brains pass, new muscles included."""
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, running.number, only_fresh=True)
         running.let_pass()
@@ -390,7 +390,7 @@ class ControllerHost(Host):
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
         """Shut these peers down for the phase, except successors that are not set up.
 
-        With `losing` a loss does not matter: the peers are not called again.
+        With `losing` losses are ignored: the peers are not called again.
         """
         phase = self._running()
         unset = self._fresh | phase.missing  # processes of these names have nothing to shut down
@@ -413,7 +413,7 @@ class ControllerHost(Host):
             if episode is not None:
                 episode.cut(f"failed: {failure.message}")
         except GanglionError as second:
-            # The store itself may be what failed: the first reason is the one to tell.
+            # The store itself may be what failed. The first reason is the one to report.
             show_failure(second)
         setup = phase.setup
         report = WorkerFailed(
@@ -492,7 +492,7 @@ class ControllerHost(Host):
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
         program = bool(agent.get("program"))
-        if phase.setup.bodies is not None:  # whose readings are no cut out of those of environments
+        if phase.setup.bodies is not None:  # readings of bodies are not cut out of those of environments
             actuators = Layout.of(agent["actuators"])
             return Actor(agent["name"], agent["peer"], agent, Cut((), (), ()), actuators, [], program=program)
         sensors = phase.cut([str(s["id"]) for s in agent["sensors"]], "sensors", sensor_places)
@@ -548,7 +548,7 @@ class ControllerHost(Host):
 def _bodies_of(
     bodies: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the bodies of an environment as its set-up lists them: by agent and b, then those that may be spawned."""
+    """Return the bodies of an environment for its set-up: by agent and b, then those that may be spawned."""
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]

@@ -22,9 +22,9 @@ from ganglion.wire.messages import Act, Acted, EnvironmentUpdate, Verdict
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 
 _ROWS_OPEN_MAX = 200
-_ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
+_ROWS_OPEN_BYTES = 256 * 1024  # a quarter of the limit of a body: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values
-_VALUES = {"steps": (4, 5, 6), "actions": (3, 4, 5, 6)}  # where fields of values stand in a row
+_VALUES = {"steps": (4, 5, 6), "actions": (3, 4, 5, 6)}  # positions of fields of values in a row
 _ROW, _EARNED = attrgetter("row"), attrgetter("earned")
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
@@ -44,7 +44,7 @@ class _Rows:
         self.size = _ROW_BYTES + sum(size for layout in layouts for size in layout.sizes)
 
     def add(self, row: list[Any], beside: bytes | None) -> None:
-        """Add one row, with `beside` as its last value; send the rows once they are many or large."""
+        """Add one row, with `beside` as its last value; send the rows when the limit of count or bytes is reached."""
         row.append(beside)
         self._rows.append(row)
         self._size_bytes += self.size if beside is None else self.size + len(beside)
@@ -107,10 +107,10 @@ class Episode(WorkerRounds):
         except EpisodeEnded:
             pass
         except AuthorError as error:
-            if not hasattr(error, "__notes__"):  # a condition's has been blamed already
+            if not hasattr(error, "__notes__"):  # the error of a condition has a note already
                 hooks.blame("simulate", error)
             raise
-        except GanglionError:  # of a peer that it had us ask
+        except GanglionError:  # of a peer that the controller called
             raise
         except Exception as error:
             raise hooks.blame("simulate", error) from error
@@ -120,7 +120,7 @@ class Episode(WorkerRounds):
 
     # -- what a controller may do -------------------------------------------------------------------------------------
     async def act(self, agents: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-        """Ask these agents for their setpoints; returns them by agent, in declared order."""
+        """Ask these agents for their setpoints; return them by agent, in declared order."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
             raise EpisodeEnded("the episode has ended")
@@ -201,7 +201,7 @@ class Episode(WorkerRounds):
             indices, cut = merged
             whole = cut.whole
             field = cut(given) if whole is None else given[whole]
-            blocks = world.blocks and (indices is None or world.noops is None)  # as nearly always
+            blocks = world.blocks and (indices is None or world.noops is None)  # the usual case
             message = EnvironmentUpdate(field, indices) if blocks else merged.message(field, world)
             if waiting:
                 message = replace(message, topics=waiting.pop(world.peer, None))
@@ -278,7 +278,7 @@ class Episode(WorkerRounds):
     def _let_pass(self, complete: bool = False) -> dict[str, Any]:
         """Ask the agents that take part in this round but do not act in it to pass: name -> call.
 
-        Otherwise the round would wait for them: a brain thinks once it has heard of every participant of a round.
+        A brain thinks only once it has received the data of every participant of a round.
         """
         if self.participants is None or self._turn.full:
             return {}
@@ -303,7 +303,7 @@ class Episode(WorkerRounds):
         }
 
     def _wish_all(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
-        """Take the tolerated errors, topics and signals that the replies of these agents carry."""
+        """Record the tolerated errors, topics and signals of these agents' replies."""
         for name, answer in zip(agents, answers, strict=True):
             self._wish(name, self.phase.by_name[name].peer, answer)
 
@@ -326,7 +326,7 @@ class Episode(WorkerRounds):
         return heard([self.phase.by_name[name] for name in agents], answers)
 
     def _completed(self, actor: Actor, answer: Acted, terminated: bool, truncated: bool) -> None:
-        """Take the objective that a reply gives for the previous decision, and record the decision's row."""
+        """Record the objective that a reply gives for the previous decision, and the decision's row."""
         decision = actor.decision
         assert decision is not None
         if not decision.settled:
@@ -403,7 +403,7 @@ class Episode(WorkerRounds):
         self._acting = True
 
     def _close(self, ending: Ending) -> None:
-        """Tell every agent that has decided how the episode ended, and record the last rows."""
+        """Send every agent that has decided the end of the episode, and record the last rows."""
         phase = self.phase
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
@@ -430,21 +430,21 @@ class Episode(WorkerRounds):
         self._seal(ending.terminated, ending.truncated, ending.reason)
 
     def cut(self, reason: str) -> None:
-        """Record what is complete, and the episode as cut short; for a worker that cannot go on."""
+        """Record complete rows, and the episode as cut short, for a worker that cannot continue."""
         if not self._closed:
             self._seal(False, True, reason)
         self.phase.records.drain()
 
     def lose(self, reason: str) -> None:
-        """Record what is complete, and the episode as lost: a peer that took part is lost."""
+        """Record complete rows, and the episode as lost: a peer that took part is lost."""
         self._ending, self._lost = Ending(False, True, reason, []), True
         if self.phase.common and self._acting:
-            self.phase.tick += 1  # the others make this step
+            self.phase.tick += 1  # the other workers make this step
         if not self._closed:
             self._seal(False, True, reason)
 
     def let_pass(self) -> None:
-        """Have all muscles pass in the round in which this episode was lost: brains think without their rows."""
+        """Make all muscles pass in the round in which this episode was lost: brains think without their rows."""
         passing = self._pass(self._awaited())
         self._wish_all(passing, self._hear(passing, passing.values()))
 
@@ -459,7 +459,7 @@ class Episode(WorkerRounds):
         phase.records.flush()
 
     def report(self) -> Verdict:
-        """Tell the governor that the episode has ended; returns its verdict."""
+        """Report the end of the episode to the governor; return its verdict."""
         phase, ending = self.phase, self._ending
         assert ending is not None
         agents = {a.name: {"decisions": a.decisions, **a.summary} for a in phase.actors if a.decisions}

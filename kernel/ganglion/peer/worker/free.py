@@ -43,14 +43,14 @@ class _Course:
     """The state of an environment within its tick."""
 
     def __init__(self) -> None:
-        self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
-        self.deciding = np.zeros(0, np.int64)  # rows that decide before that
-        self.sent: tuple[Array | None, list[Array]] | None = None  # which bodies take part in it, and what is applied
-        self.doomed = ""  # the muscle that was lost: its episode is given up in place of the next step
+        self.awaits: dict[int, int] = {}  # number of an agent -> number of its message awaited before the next step
+        self.deciding = np.zeros(0, np.int64)  # rows that decide before the next step
+        self.sent: tuple[Array | None, list[Array]] | None = None  # bodies in the open step, and their setpoints
+        self.doomed = ""  # the lost muscle for which the episode is given up instead of the next step
 
 
 class _Closing:
-    """An ended episode until all its agents have heard of it: number of an agent -> number of its call."""
+    """An ended episode until all its agents have received its end: number of an agent -> number of its call."""
 
     def __init__(self, over: EndedEpisode, awaits: dict[int, int], sums: Sums) -> None:
         self.over, self.awaits, self.sums = over, awaits, sums
@@ -60,9 +60,9 @@ class FreeTicks(Ticks):
     """Run one worker's part of a phase, each environment on its own virtual ticks: phase + n * period.
 
     Each environment calls the muscles of its bodies, steps and begins new episodes independently of the others. A
-    muscle has one open call at a time; bodies of several environments that wait meanwhile share its next call. What
-    is done depends on the order of the replies alone. Before a signal, or the end, all environments finish their
-    steps and wait at a boundary.
+    muscle has one open call at a time; bodies of several environments that wait meanwhile share its next call. All
+    actions depend only on the order of the replies. Before a signal, or the end, all environments finish their steps
+    and wait at a boundary.
 
     Args:
         lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
@@ -80,7 +80,7 @@ class FreeTicks(Ticks):
         self._pendings: dict[int, Pending] = {}
         self._flights: dict[int, tuple[str, int]] = {}  # serial -> kind, number of the agent or environment
         self._closing: list[_Closing] = []
-        self._drawn: dict[int, int] = {}  # row -> version of the model that was drawn, by which it has not decided
+        self._drawn: dict[int, int] = {}  # row -> version of the drawn model by which the body has not decided yet
         self._begun = self._finished = False
 
     # -- state --------------------------------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ class FreeTicks(Ticks):
 
     # -- the loop -----------------------------------------------------------------------------------------------------
     def again(self, verdict: Verdict) -> None:
-        """Begin one more evaluation: all environments continue behind the last tick that any has made."""
+        """Begin one more evaluation: all environments continue after the greatest tick of any environment."""
         self._pace.join()
         self._standing, self._finished = [world.number for world in self.worlds], False
         super().again(verdict)
 
     def tick(self) -> bool:
-        """Take the next replies and send the calls that follow; return whether the phase goes on."""
-        if not self._flights:  # all wait at the boundary, or are done
+        """Handle the next replies and send the calls that follow; return whether the phase continues."""
+        if not self._flights:  # all environments wait at the boundary, or are done
             if self._begun:
                 self._finish_tick()
             else:
@@ -131,13 +131,13 @@ class FreeTicks(Ticks):
                 self._renew()
             return self._ending is None
         for serial in self.phase.participant.first(self._pendings):
-            if serial in self._flights:  # else it has been taken while somebody was lost
+            if serial in self._flights:  # otherwise the reply was handled during a loss
                 self._land(serial)
         self._go_on()
         return True
 
     def _land(self, serial: int) -> None:
-        """Take one reply, by a successor after a loss, and send the calls that follow."""
+        """Handle one reply, after a loss that of the successor, and send the calls that follow."""
         (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
         lost: list[_Agent] = []
 
@@ -173,7 +173,7 @@ class FreeTicks(Ticks):
         self._flights[pending.serial], self._pendings[pending.serial] = (kind, number), pending
 
     def _renew(self) -> None:
-        """Let all waiting environments go on."""
+        """Let all waiting environments continue."""
         standing, self._standing = sorted(self._standing), []
         for number in standing:
             self._advance(number)
@@ -205,7 +205,7 @@ class FreeTicks(Ticks):
 
     # -- an agent -----------------------------------------------------------------------------------------------------
     def _is_done(self, number: int) -> bool:
-        """Return whether an agent has no more decisions to make, so that ends are told in a call of their own."""
+        """Return whether an agent has no more decisions to make, so that ends need a call of their own."""
         return not self._rests and all(self.core.spent[link.world.number] for link in self.agents[number].links)
 
     def _ask_agent(self, number: int) -> None:
@@ -224,7 +224,7 @@ class FreeTicks(Ticks):
         self._fly("act", number, self.ask(agent, mail.asked.message, 0))
 
     def _decided(self, number: int, answer: Acted, lost: bool) -> None:
-        """Take the reply of a muscle (of a lost one there is none); environments that wait for no other muscle step."""
+        """Handle a muscle's reply (a lost muscle has none); step the environments that wait for no other muscle."""
         agent, mail = self.agents[number], self._mail[number]
         asked, mail.asked, mail.busy = mail.asked, None, False
         assert asked is not None
@@ -268,7 +268,7 @@ class FreeTicks(Ticks):
                 self._land(serial)
 
     def _ask_again(self, kind: str, number: int, error: GanglionError, lost: list[_Agent]) -> Pending:
-        """Have the successor of a lost muscle pass on the open call, or change its model."""
+        """Let the successor of a lost muscle pass on the open call, or change its model."""
         if kind == "swap" and self.play is not None:
             agent = self.agents[number]
             self._recovery.set_up_successor(agent, error, lost)
@@ -278,7 +278,7 @@ class FreeTicks(Ticks):
         return self._recovery.replace_muscle(asked, error, lost, 0)
 
     def _give_up_all(self, number: int, lost: list[_Agent]) -> None:
-        """Close the open episodes of the environments of a lost muscle, and stop waiting for it."""
+        """Close the open episodes of the environments of a lost muscle, and stop waiting for the muscle."""
         mail = self._mail[number]
         mail.waiting, mail.wanted = [], mail.sent
         for course in self._courses:
@@ -289,7 +289,7 @@ class FreeTicks(Ticks):
         self._seal_over()
 
     def give_up(self, world: _World, peer: str) -> None:
-        """Close the open episode of an environment for the loss of a muscle, once it waits for no other muscle."""
+        """Close the open episode of an environment after the loss of a muscle, once it waits for no other muscle."""
         course, number = self._courses[world.number], world.number
         if number in self._standing or not self.core.open(number):
             self.core.tick, course.doomed = self._pace.at[number], ""
@@ -356,7 +356,7 @@ class FreeTicks(Ticks):
         self._fly("update", number, sent.pending)
 
     def _stepped(self, number: int, pending: Pending, answer: EnvironmentUpdated) -> None:
-        """Take the step of an environment, and let the environment go on."""
+        """Handle the reply of an environment's step, and let the environment continue."""
         phase, course, tick = self.phase, self._courses[number], self._pace.at[number]
         assert course.sent is not None
         sent, course.sent = UpdateRequest(self.worlds[number], pending, *course.sent), None
@@ -374,7 +374,7 @@ class FreeTicks(Ticks):
 
     # -- episodes that are over ---------------------------------------------------------------------------------------
     def _seal_over(self) -> None:
-        """Record the episodes of which all agents have heard; all of them for a worker that is cut short."""
+        """Record the episodes whose ends all agents have received; all episodes if the worker is cut short."""
         over, self._over = self._over, []
         self._closing += map(self._closing_of, over)
         if not self._closing:
@@ -388,7 +388,7 @@ class FreeTicks(Ticks):
             self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
     def _closing_of(self, over: EndedEpisode) -> _Closing:
-        """Return an ended episode with the agents that must still hear of it."""
+        """Return an ended episode with the agents that must still receive its end."""
         found = _Closing(over, {}, {})
         for number in self._agents_of[over.environment]:
             agent, mail = self.agents[number], self._mail[number]
@@ -408,13 +408,13 @@ class FreeTicks(Ticks):
         )
 
     def _settle_told(self, number: int) -> None:
-        """Settle the episodes of which an agent has heard in its last call."""
+        """Settle the episodes whose ends an agent has received in its last call."""
         for one in self._closing:
             if number in one.awaits and one.awaits[number] <= self._mail[number].sent:
                 self._settle(one, number)
 
     def _settle(self, closing: _Closing, number: int) -> None:
-        """Take the objectives of an agent's bodies in an episode, all of which are known."""
+        """Add the objectives of an agent's bodies in an episode, all of which are known."""
         closing.awaits.pop(number, None)
         for name, found in self._sums(closing.over, self.agents[number]).items():
             known = closing.sums.get(name, [0, 0.0, 0])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class _Side(NamedTuple):
-    """Bodies of an environment that win and lose together: those of a team, or one that is of none."""
+    """Bodies of an environment that win and lose together: those of a team, or a single body without a team."""
 
-    members: list[tuple[_Agent, Array]]  # with places
+    members: list[tuple[_Agent, Array]]  # agents with places of their bodies
     rows: list[int]
 
 
@@ -52,23 +52,23 @@ class Play:
             self._turns.decided(number, count)
 
     def again(self, agent: _Agent) -> None:
-        """Have a new muscle draw its model."""
+        """Make a new muscle draw its model."""
         number = self._numbers.get(id(agent))
         if number is not None:
             self._turns.again(number)
 
     def due(self) -> list[int]:
-        """Return whose models are to change now, as places among `agents`."""
+        """Return the agents whose models are due to change, as indices of `agents`."""
         return self._turns.due()
 
     def wanted(self, place: int) -> tuple[bool, bool]:
-        """Say whether a model is drawn, and whether the brain is told of what is decided by it."""
+        """Say whether a model is drawn, and whether the brain receives the decisions made by it."""
         return place not in self._turns.learning, self._turns.learns(place)
 
     def rate(self, environment: int) -> list[list[Any]]:
-        """Rate the sides of an environment by what they got in its episode; return its tick, rows and ratings."""
+        """Rate the sides of an environment by their returns in its episode; return its tick, rows and ratings."""
         sides, tick = self._sides.get(environment, ()), self.ended.pop(environment, None)
-        if not sides or tick is None:  # or it was cut off
+        if not sides or tick is None:  # or the episode was cut off
             return []
         returns = []
         for side in sides:
@@ -91,7 +91,7 @@ class Play:
 
 
 def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: Timelines) -> Play:
-    """Return the play of a worker; sides are rated where one of at least two does not play by the current model."""
+    """Return the play of a worker; of at least two sides, sides are rated if one does not play by the current model."""
     players = [agent for agent in agents if "pool" in agent.actor.setup]
     sides: dict[int, list[_Side]] = {}
     for environment, rows in enumerate(core.static):
@@ -107,7 +107,7 @@ def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: 
 
 
 def _spare(table: Sequence[Mapping[str, Any]], core: Timelines, environment: int, team: Any) -> list[int]:
-    """Return the rows of bodies of a team that an environment may spawn: what they get counts for their side."""
+    """Return a team's rows for bodies that an environment may spawn; their rewards count for their side."""
     spare = core.rows[environment][len(core.static[environment]) :].tolist()
     return [row for row in spare if table[row]["team"] is not None and table[row]["team"] == team]
 

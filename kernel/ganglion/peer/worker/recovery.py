@@ -1,4 +1,4 @@
-"""Recovery: the command history by which an environment is replayed; episodes given up for a loss, or for RESTART."""
+"""Recovery: the command history by which an environment is replayed; episodes given up after a loss or RESTART."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CommandHistory:
     reset: EnvironmentReset | None = None
     opened: bytes = b""
     steps: list[Command] = field(default_factory=list)
-    losses: dict[int, int] = field(default_factory=dict)  # step -> how often it was lost there
+    losses: dict[int, int] = field(default_factory=dict)  # step -> number of losses there
 
     @property
     def episode(self) -> int:
@@ -77,13 +77,13 @@ def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
 class Replayer:
     """Repeat the calls of one step, or reset, to successors; `messages` are the requests to these worlds, in order.
 
-    The successor receives all commands that the lost process received since its object was made, and must give the
-    same replies; then it receives the call that was not answered.
+    The successor receives all commands that the lost process received since its object was made, and must give the same
+    replies; then it receives the call that was not answered.
     """
 
     def __init__(self, phase: Phase, worlds: Sequence[World], messages: Sequence[Any]) -> None:
         self._phase, self._worlds, self._messages = phase, worlds, messages
-        self._doubted: set[int] = set()  # places whose environment was led once because of an error of its own
+        self._doubted: set[int] = set()  # places whose environment was replayed once after an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
         """Return the call to a successor; raises `error` if there is no successor, or too many were lost."""
@@ -92,13 +92,13 @@ class Replayer:
         if world is None or history is None:
             raise error
         if not is_loss(error) and (place in self._doubted or not isinstance(error, CallFailed)):
-            raise error  # the environment's own, if it comes again after the environment was led here
+            raise error  # a repeated error after a replay is the environment's own
         while True:
             if is_loss(error):
-                if not is_unreachable(error):  # else no process has died: a broker was lost
+                if not is_unreachable(error):  # otherwise no process has died: a broker was lost
                     self._count(world, history, error)
                 await_successor(self._phase, world.peer, error)
-            else:  # it may come of a successor that has joined unnoticed, while a broker was replaced
+            else:  # the error may come from a successor that joined unnoticed, while a broker was replaced
                 self._doubted.add(place)
             self._phase.missing.discard(world.peer)
             try:
@@ -117,7 +117,7 @@ class Replayer:
         return self(place, PeerLost(world.peer, "it was lost between two calls"))
 
     def _count(self, world: World, history: CommandHistory, error: GanglionError) -> None:
-        """Count one more loss at this step; raises PeerLost where a process dies too often at one step."""
+        """Count one more loss at this step; raises PeerLost if a process dies too often at one step."""
         step = len(history.steps) + 1
         losses = history.losses[step] = history.losses.get(step, 0) + 1
         if losses >= LOSSES_AT_ONE_STEP:
@@ -162,9 +162,9 @@ _CALLS: dict[type[Any], str] = {
 class EpisodeRecovery:
     """Close the open episodes of lost processes and start the successor's next one; make new objects for RESTART.
 
-    The loss of an environment costs its open episode. The loss of a muscle costs those of all environments in which
-    its agent has a body. Such an episode is `lost`: budgets and conditions do not count it. A decision that led to no
-    step does not count. No other process notices.
+    The loss of an environment costs its open episode. The loss of a muscle costs the open episodes of all environments
+    in which its agent has a body. Such an episode is `lost`: budgets and conditions do not count it. A decision that
+    led to no step does not count. Other processes are not affected.
     """
 
     def __init__(self, ticks: Ticks, host: ControllerHost) -> None:
@@ -172,7 +172,7 @@ class EpisodeRecovery:
 
     # -- environments -------------------------------------------------------------------------------------------------
     def replace_environment(self, world: _World, error: GanglionError) -> Pending:
-        """Have the successor of a lost environment begin its next episode; raises `error` if the run does not go on."""
+        """Let a lost environment's successor begin its next episode; raises `error` if the run does not continue."""
         peer = world.world.peer
         self._host.await_again(self._ticks.phase, peer, error)
         self.close_lost(world, peer)
@@ -185,7 +185,7 @@ class EpisodeRecovery:
         return self._host.ask_start(self._ticks.phase, world.world, number)
 
     def took_new_object(self, world: _World, answer: Any) -> bool:
-        """Say whether an answer is that of a new object; such an answer is taken here."""
+        """Say whether an answer is that of a new object; if so, record the answer."""
         if type(answer) is not EnvironmentDeclared:
             return False
         self._host.started(world.world, answer)
@@ -193,13 +193,13 @@ class EpisodeRecovery:
         return True
 
     def close_lost(self, world: _World, peer: str) -> None:
-        """Close the open episode of an environment for the loss of a peer."""
+        """Close the open episode of an environment after the loss of a peer."""
         ticks = self._ticks
         if not ticks.core.open(world.number):
             return
         for link in world.links:
             agent, places = link.agent, link.places
-            vain = places[agent.tick[places] == ticks.core.tick]  # they were to act in a step that was not made
+            vain = places[agent.tick[places] == ticks.core.tick]  # decisions for a step that was not made
             agent.decided[vain] = False
             for place in vain.tolist() if agent.noted else ():
                 agent.noted.pop(place, None)
@@ -207,7 +207,7 @@ class EpisodeRecovery:
 
     # -- muscles ------------------------------------------------------------------------------------------------------
     def replace_muscle(self, asked: ActRequest, error: GanglionError, lost: list[_Agent], leg: int) -> Pending:
-        """Have the successor of a lost muscle pass on the lost call; raises `error` if the run does not go on."""
+        """Let the successor of a lost muscle pass on the lost call; raises `error` if the run does not continue."""
         agent = asked.agent
         self.set_up_successor(agent, error, lost)
         if self._ticks.play is not None:
@@ -216,7 +216,7 @@ class EpisodeRecovery:
         return self._ticks.ask(agent, message, leg)
 
     def set_up_successor(self, agent: _Agent, error: GanglionError, lost: list[_Agent]) -> None:
-        """Set up the successor of a lost muscle; raises `error` if the run does not go on."""
+        """Set up the successor of a lost muscle; raises `error` if the run does not continue."""
         self._host.set_up_again(self._ticks.phase, agent.actor.peer, error)
         if agent not in lost:
             lost.append(agent)
@@ -243,7 +243,7 @@ class EpisodeRecovery:
 
     # -- all of them --------------------------------------------------------------------------------------------------
     def replace_all(self) -> None:
-        """Make new muscles and new objects of the environments that go on; their open episodes are closed before."""
+        """Create new muscles and new objects of the unfinished environments, after closing their open episodes."""
         ticks = self._ticks
         worlds = [world for world in ticks.worlds if not ticks.core.spent[world.number]]
         self._host.rebuild(

@@ -67,17 +67,17 @@ _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
 _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
 _ROW_BYTES = 32  # of numbers and flags beside the values
-_NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
+_NEWS_S = 0.2  # between two events about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
-_ENDS = 1  # the second round of brains in a tick, in which they are told of ends
-_FLAGS, _WANTS = bytes(range(TRUNCATED + 1)), bytes(range(BY_CLOCK + 1))  # all that bytes of these may be
+_ENDS = 1  # the second round of brains in a tick, in which brains receive ends
+_FLAGS, _WANTS = bytes(range(TRUNCATED + 1)), bytes(range(BY_CLOCK + 1))  # all valid bytes of these fields
 _NONE = np.zeros(0, np.int64)
-_PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
+_PAIR_BITS = 32  # of the number of a spawned body, after the bits of its agent and environment
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
 Sums = dict[str, list[Any]]
-"""What bodies got in an episode, per agent: decisions, sum and count of their objectives."""
+"""Results of bodies in an episode, per agent: decisions, sum and count of their objectives."""
 
 
 def _joined(runs: Runs) -> bytes:
@@ -87,7 +87,7 @@ def _joined(runs: Runs) -> bytes:
 class _Columns:
     """Copy the values of some ids of one layout to ids of another, for many bodies at once.
 
-    `begin` and `to` are the numbers of the first matrices of each layout, where layouts lie one behind the other.
+    `begin` and `to` are the numbers of the first matrices of each layout, if layouts are concatenated.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class _World:
         self.begin = None if len(first) == len(rows) else np.arange(len(first))  # their seats, None: all
         layouts = world.checks.layouts
         self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
-        # Group -> where its reward lies among those of a body, behind the environment's own.
+        # Group -> run and column of its reward among the rewards of a body, after the environment's own.
         self.shares: dict[str, tuple[int, int]] = {}
         if world.groups:
             self.rewards = layout = declared_layout(world.rewards or [], "rewards")
@@ -151,9 +151,9 @@ class _World:
         self.between = between
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
-        self.is_new = False  # its next episode was begun by a new object
+        self.is_new = False  # the next episode was begun by a new object
         self.entries: list[list[Any]] = []
-        self.shown: list[list[Any]] = []  # first readings, on their way likewise
+        self.shown: list[list[Any]] = []  # first readings, not sent yet likewise
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
@@ -174,14 +174,14 @@ class _World:
 
 
 class _Link:
-    """The connection of an agent and one environment: the agent's bodies in it, and which columns correspond."""
+    """The connection of an agent and one environment: the agent's bodies in it, and the corresponding columns."""
 
     def __init__(
         self, agent: _Agent, world: _World, group: int, places: Mapping[str, Sequence[tuple[int, int]]]
     ) -> None:
         self.agent, self.world = agent, world
         mine = np.isin(world.rows, agent.rows)
-        self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
+        self.seats = np.flatnonzero(mine)  # of the agent's bodies among the rows of the environment
         self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
         self.whole = len(self.seats) == world.count and not agent.dynamic
         sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
@@ -205,7 +205,7 @@ class _Link:
 class _Agent:
     """One agent: the readings, rewards and open decisions of its bodies, in its own order.
 
-    Where bodies decide by models of several sources, each source has an object of its own with its bodies.
+    If bodies decide by models of several sources, each source has its own object with its bodies.
     """
 
     def __init__(
@@ -218,11 +218,11 @@ class _Agent:
     ) -> None:
         self.actor, self.rows, self.count = actor, rows, len(table)
         self.dynamic = any(body["b"] < 0 for body in table)
-        self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
+        self._dense = len(rows) == rows[-1] - rows[0] + 1  # the rows are contiguous in the table of the worker
         self.numbers: Array | None = None  # of the bodies among all those of the agent
         if "places" in actor.setup:
             self.numbers = np.array(actor.setup["places"], ROW_NUMBER)
-        self.policy, self.versioned = str(table[0]["policy"]), False  # whether an answer has told of a version
+        self.policy, self.versioned = str(table[0]["policy"]), False  # whether a reply has contained a version
         self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
         self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
         groups = actor.setup.get("groups")
@@ -239,32 +239,32 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
-        self.applied: Runs = []  # what was applied last, where that may be something else than what was set
-        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
-        self.forced = False  # whether an environment puts something in the place of what was set
-        self.policies: list[str] | None = None  # by which open decisions were made, where that was told
+        self.applied: Runs = []  # the last applied setpoints, if these may differ from the requested ones
+        self.proposed: Runs = []  # the muscle's own proposal, if filters change it
+        self.forced = False  # whether an environment replaces setpoints
+        self.policies: list[str] | None = None  # policies of open decisions, if an environment reports them
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
-        self.returns: Array | None = None  # of the episode, where sides are rated
-        # What is not told yet: places, flags, readings, rewards, what was applied.
+        self.returns: Array | None = None  # of the episode, if sides are rated
+        # Ends not sent yet: places, flags, readings, rewards, applied setpoints.
         self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
-        # Of bodies that ended before their episode, by place: [what fell due since, None: nothing; their last row, None
-        # as long as it is not complete; whether more may fall due; b, episode, number of their last decision].
+        # Of bodies that ended before their episode, by place: [rewards due since then, None: none; their last row, None
+        # until it is complete; whether more may fall due; b, episode, number of their last decision].
         self.dues: dict[int, list[Any]] = {}
-        self.late: list[list[Any]] = []  # of these what is not told yet, see Act
-        self.shares: list[str | None] = [None] * n  # the group of each that may get any, and its reward's full id
+        self.late: list[list[Any]] = []  # late rewards not sent yet, see Act
+        self.shares: list[str | None] = [None] * n  # the group of each body with shared rewards; the reward's full id
         self.share_ids: list[str] = [""] * n
         self.links: list[_Link] = []
         self.changes = _transform(table)
-        self.foreign: list[Array] = []  # of each matrix of rewards: whether it is one of a group of others
-        # Where bodies may be spawned: the environment of each place, and the number of the body that decided last.
+        self.foreign: list[Array] = []  # for each matrix of rewards: whether a column belongs to another group
+        # If bodies may be spawned: the environment of each place, and the number of the body that decided last.
         self.homes, self.whose = np.array([uids.index(body["environment"]) for body in table]), np.full(n, -1)
-        self.gone = np.zeros(len(uids), np.int64)  # decisions in the episode of an environment of bodies that are gone
+        self.gone = np.zeros(len(uids), np.int64)  # decisions in an environment's episode of removed bodies
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum(
@@ -304,7 +304,7 @@ class _Agent:
 
     @property
     def owed(self) -> bool:
-        """Return whether the agent must still be told of ends or of late rewards."""
+        """Return whether ends or late rewards must still be sent to the agent."""
         return bool(self.ends or self.late)
 
     def changed(self, place: int, value: float) -> float:
@@ -347,7 +347,7 @@ class _Spawned(NamedTuple):
 def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
     """Return the rows of all bodies by agents: those of the document, then those that may be spawned.
 
-    `position` is the place of a body in the list of all, or the first part of those of a `pair`, from 1 on.
+    `position` is the index of a body in the list of all, or the first part of the index of a `pair`, from 1 on.
     """
     known = [{**body, "position": i} for i, body in enumerate(setup.bodies or ())]
     agents = list(dict.fromkeys(body["agent"] for body in known))
@@ -357,7 +357,7 @@ def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
 
 
 def _foreign(layout: Layout, table: Sequence[Mapping[str, Any]], shared: Mapping[int, Mapping[str, str]]) -> Array:
-    """Return for each body which columns of rewards belong to groups of others: nothing is added there."""
+    """Return for each body which columns of rewards belong to other groups: nothing is added there."""
     groups = {uid: group for known in shared.values() for group, uid in known.items()}
     found = np.zeros((len(table), layout.width), bool)
     for i, uid in enumerate(layout.ids):
@@ -368,7 +368,7 @@ def _foreign(layout: Layout, table: Sequence[Mapping[str, Any]], shared: Mapping
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
-    """Return scale, shift and bounds of the rewards of each body; None where nothing is changed."""
+    """Return scale, shift and bounds of the rewards of each body; None if nothing is changed."""
     infinite = {"low": -np.inf, "high": np.inf}
     found = [
         np.array([infinite.get(key) if body[key] is None else body[key] for body in table], np.float64)[:, None]
@@ -379,7 +379,7 @@ def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array,
 
 
 class _Boundaries(Boundaries):
-    """The boundary of a tick: conditions were asked per environment; ended episodes are reported to the governor."""
+    """The boundary of a tick: conditions are evaluated per environment; ended episodes are reported to the governor."""
 
     def __init__(self, phase: Phase, ticks: Ticks) -> None:
         super().__init__(phase)
@@ -410,7 +410,7 @@ class _Boundaries(Boundaries):
         self._pauses += [{**cause, "steps": step} for cause in causes]
 
     def ask(self, uid: str, number: int, step: int, flags: tuple[bool, bool]) -> list[dict[str, Any]]:
-        """Ask the conditions about the running episode of one environment."""
+        """Evaluate the conditions for the running episode of one environment."""
         if not self._asked:
             return []
         setup, world = self._phase.setup, next(w for w in self._phase.worlds if w.uid == uid)
@@ -431,8 +431,8 @@ class _Boundaries(Boundaries):
 class Ticks(WorkerRounds):
     """Run the ticks of one worker's part of a phase with bodies.
 
-    For the boundary and the controller's host it is an episode, too: of number 0, or of the number of an evaluation,
-    and with ticks as steps.
+    The boundary and the controller's host treat this object as an episode: of number 0, or of the number of an
+    evaluation, and with ticks as steps.
     """
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
@@ -441,7 +441,7 @@ class Ticks(WorkerRounds):
         self._leg = 0
         setup = phase.setup
         self.table = table = _table(setup)
-        self.position = np.array([body["position"] for body in table])  # in the list of all bodies
+        self.position = np.array([body["position"] for body in table])  # index in the list of all bodies
         self._tags = np.array([body["group"] for body in table], object)
         uids = [world.uid for world in phase.worlds]
         environment = np.array([uids.index(body["environment"]) for body in table])
@@ -465,16 +465,16 @@ class Ticks(WorkerRounds):
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
-        self._over: list[EndedEpisode] = []  # episodes whose ends are not told to their agents yet
+        self._over: list[EndedEpisode] = []  # episodes whose ends are not sent to their agents yet
         self._reports: list[dict[str, Any]] = []
-        self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
+        self._untold, self._news_s = [0, 0], 0.0  # episodes and steps not reported yet, and the time of the next report
         self._newest: dict[str, Any] = {}
-        # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
-        # together in one round of a brain, in a round of their own: their order must not vary.
+        # Ends are sent at once if conditions read the means of episodes. If the rows of several workers enter one round
+        # of a brain, ends have a round of their own: their order must not vary.
         self._at_once = phase.common and phase.settle
         self._learning = any(agent.brain is not None for agent in self.agents)
         self._base = (setup.phase, setup.worker, self.number, 0)
-        others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
+        others = any("k" in agent.actor.setup for agent in self.agents)  # with other models than the current one
         self.play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
@@ -545,7 +545,7 @@ class Ticks(WorkerRounds):
                 raise DocumentError(text)
 
     def declare(self) -> None:
-        """Record which bodies there are, and which rewards."""
+        """Record the bodies and the rewards."""
         records, setup = self.phase.records, self.phase.setup
         self.phase.declare_rewards(agent.actor for agent in self.agents)
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
@@ -553,7 +553,7 @@ class Ticks(WorkerRounds):
         rows = [
             [*(body[key] for key in keys), each[body["environment"]], body["policy"]] for body in setup.bodies or ()
         ]
-        records.add(["bodies", setup.phase, rows])  # by every worker: whose rows come first is not known
+        records.add(["bodies", setup.phase, rows])  # by every worker: the order of arrival of their rows is not known
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -600,13 +600,13 @@ class Ticks(WorkerRounds):
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
-        """Take the first readings of all environments, which are started before."""
+        """Record the first readings of all environments, which are started already."""
         for world in self.worlds:
             if world.count:
                 self._begin(world)
 
     def again(self, verdict: Verdict) -> None:
-        """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
+        """Begin one more evaluation: every environment has its budget once more; ticks are counted on."""
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
         number = verdict.episode
         self._base = (*self._base[:2], self.number, 0)
@@ -620,16 +620,16 @@ class Ticks(WorkerRounds):
             return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
 
         def ask_again(place: int, error: GanglionError) -> Pending:
-            self._recovery.set_up_successor(self.agents[place], error, [])  # it has nothing open
+            self._recovery.set_up_successor(self.agents[place], error, [])  # the agent has no open decisions
             return ask(self.agents[place])
 
         phase.participant.gather([ask(agent) for agent in self.agents], ask_again)
         self._renew()
 
     def tick(self) -> bool:
-        """Run one tick; return whether the phase goes on in this worker."""
+        """Run one tick; return whether the phase continues in this worker."""
         core = self.core
-        if not self._several:  # else workers go from tick to tick together
+        if not self._several:  # otherwise workers share each tick
             core.skip()
         lost = self.play is not None and self._swap(self.play)
         due = core.due()
@@ -667,7 +667,7 @@ class Ticks(WorkerRounds):
     def _gather(self, asked: Sequence[ActRequest], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
         """Call muscles; return their replies, and the agents whose muscles were lost: their successors pass.
 
-        With `apart` they are called one after the other, so that a brain hears them in this order.
+        With `apart` the calls are made one after the other, so that a brain receives them in this order.
         """
         answers: list[Acted] = []
         lost: list[_Agent] = []
@@ -683,7 +683,7 @@ class Ticks(WorkerRounds):
         return answers, lost
 
     def _asked(self, agent: _Agent, deciding: Array) -> ActRequest:
-        """Return the next call of an agent's muscle: ends that it has not heard of, then the bodies that decide."""
+        """Return the next call of an agent's muscle: ends not sent yet, then the bodies that decide."""
         spawned = None
         if agent.dynamic:
             deciding = deciding[np.lexsort((self.core.b[agent.rows[deciding]], agent.homes[deciding]))]
@@ -702,7 +702,7 @@ class Ticks(WorkerRounds):
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
-            order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            order = np.argsort(places, kind="stable")  # in agent view; an end precedes a new begin
             if agent.dynamic:
                 told = places[: len(places) - len(deciding)]
                 numbers = np.concatenate([agent.whose[told], self.core.b[agent.rows[deciding]]])
@@ -822,7 +822,7 @@ class Ticks(WorkerRounds):
         return found
 
     def _credit(self, world: _World, seats: Array | None = None) -> None:
-        """Queue the late rewards of bodies whose episode is over for their agents, and record them in their last rows.
+        """Queue the late rewards of bodies whose episode is over for their agents, and add them to their last rows.
 
         With `seats` only for these bodies, whose rows other bodies take.
         """
@@ -861,7 +861,7 @@ class Ticks(WorkerRounds):
             yield slice(begin, span.stop)
 
     def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
-        """Take the decisions of a reply, and hand them to the environments of these bodies."""
+        """Record the decisions of a reply, and pass them to the environments of these bodies."""
         count = len(places)
         try:
             setpoints = agent.actuators.matrices(answer.setpoints or [], places, "setpoints", finite=True)
@@ -905,7 +905,7 @@ class Ticks(WorkerRounds):
             link.actuators(setpoints, chosen, link.world.given, seats)
 
     def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
-        """Keep what a muscle proposed itself, for the records."""
+        """Keep a muscle's own proposal for the records."""
         try:
             proposed = agent.actuators.matrices(given, places, "proposed")
         except RemoteProtocolError as error:
@@ -915,7 +915,7 @@ class Ticks(WorkerRounds):
             kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
-        """Let these environments step, and take their replies."""
+        """Step these environments, and handle their replies."""
         phase = self.phase
         self.step += 1
         phase.hooks.step = self.step
@@ -959,7 +959,7 @@ class Ticks(WorkerRounds):
         return UpdateRequest(world, pending, places, setpoints, message)
 
     def _take(self, sent: UpdateRequest, answer: EnvironmentUpdated, now: int) -> None:
-        """Take the reply of a step; `now` is the time of an environment that returns none."""
+        """Handle the reply of a step; `now` is the time of an environment that returns none."""
         world, places, setpoints = sent.world, sent.places, sent.setpoints
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
@@ -1014,7 +1014,7 @@ class Ticks(WorkerRounds):
         if born is not None:
             self._spawned(world, born)
         terminated = met and over[0].terminated
-        entry: list[Any] = []  # as it stays without a store
+        entry: list[Any] = []  # stays empty without a store
         if self.phase.records.kept:
             entry = [
                 episode,
@@ -1064,7 +1064,7 @@ class Ticks(WorkerRounds):
         return applied
 
     def _first(self, world: _World, answer: EnvironmentUpdated, rows: bytes) -> tuple[Array, Runs]:
-        """Return which bodies began anew within the step, with their first readings."""
+        """Return the bodies that began a new episode within the step, with their first readings."""
         begun = np.frombuffer(rows, ROW_NUMBER).astype(np.int64)
         if not world.each or (len(begun) and int(begun.max()) >= world.count):
             kind = f"rows below {world.count}" if world.each else "none without episode_end: each"
@@ -1072,25 +1072,25 @@ class Ticks(WorkerRounds):
         return begun, world.world.checks.matrices("sensors", answer.first_readings or [], len(begun))
 
     def _began(self, world: _World, readings: Runs, seats: Array | None = None) -> None:
-        """Take the first readings of bodies that begin an episode; None: of all."""
+        """Record the first readings of bodies that begin an episode; None: of all."""
         world.rest(seats)
         for link in world.links:
             self._deliver(link, seats, readings, None)
 
     def _begin(self, world: _World) -> None:
-        """Begin an episode of all bodies of an environment with the readings that it shows."""
+        """Begin an episode of all bodies of an environment with the environment's current readings."""
         self.core.begin(world.number)
         readings = world.sensors.matrices(world.world.readings, len(world.static))
         self._began(world, readings, world.begin)
         seats = self.core.living(world.number)
         rows = world.rows[seats]
-        seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
+        seats = seats[self._shown[rows] != self.core.episode[rows]]  # otherwise an episode without a step begins again
         self._shown[rows] = self.core.episode[rows]
         if len(seats):
             self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
     def _show(self, world: _World, readings: Runs, seats: Array, tick: int, step: int = 0) -> None:
-        """Record the first readings of these bodies, after so many steps of the episode and from this tick on."""
+        """Record the first readings of these bodies, after this many steps of the episode and from this tick on."""
         core, told = self.core, world.world
         rows = world.rows[seats]
         episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
@@ -1101,7 +1101,7 @@ class Ticks(WorkerRounds):
 
     # -- bodies that are spawned --------------------------------------------------------------------------------------
     def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Spawned:
-        """Return the bodies that an answer spawns, beside rows that ended and rows that began anew."""
+        """Return the spawned bodies of an answer, given the rows that ended and the rows that began a new episode."""
         free = set(self.core.free(world.number, ended, begun).tolist())
         dynamic, uid = self.phase.setup.dynamic or [], world.world.uid
         for one in answer.spawned or ():
@@ -1121,7 +1121,7 @@ class Ticks(WorkerRounds):
         return _Spawned(seats[order], numbers[order], [run[order] for run in readings])
 
     def _spawned(self, world: _World, born: _Spawned) -> None:
-        """Record bodies that are spawned, and give their agents what they read."""
+        """Record spawned bodies, and deliver their readings to their agents."""
         rows, phase = world.rows[born.seats], self.phase.setup.phase
         if world.shares:
             self._credit(world, born.seats)
@@ -1133,7 +1133,7 @@ class Ticks(WorkerRounds):
             shown = [world.world.uid, b, *(body[key] for key in keys), world.each, body["policy"]]
             told.append([number, body["agent"], *shown])
         self.phase.records.add(["spawned", phase, told], len(told))
-        if self.core.alive[rows].all():  # else the episode of their environment has ended with this step
+        if self.core.alive[rows].all():  # otherwise the environment's episode has ended with this step
             self._began(world, born.readings, born.seats)
             self._shown[rows] = self.core.episode[rows]
             step = 0 if world.each else self.core.steps[world.number]
@@ -1149,7 +1149,7 @@ class Ticks(WorkerRounds):
         return found
 
     def _positions(self, rows: Array, numbers: Array) -> bytes | None:
-        """Return the positions of bodies in the list of all bodies; None where none was spawned."""
+        """Return the positions of bodies in the list of all bodies; None if none was spawned."""
         found = self.position[rows]
         spare = self.core.spare[rows]
         if not spare.any():
@@ -1160,7 +1160,7 @@ class Ticks(WorkerRounds):
     def _deliver(
         self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
     ) -> None:
-        """Hand readings, rewards and applied setpoints of an environment's bodies to an agent."""
+        """Deliver readings, rewards and applied setpoints of an environment's bodies to an agent."""
         agent = link.agent
         source: Array | None
         source, places = link.between(seats)
@@ -1213,14 +1213,14 @@ class Ticks(WorkerRounds):
                     agent.dues[place] = [None, None, True, int(b), *last]
 
     def telling(self) -> list[str] | None:
-        """Return the agents whose brains hear of ends in a round with other workers; None if there are none."""
+        """Return the agents whose brains receive ends in a round with other workers; None if there are none."""
         if not (self._at_once and self._over and self._learning and self._several):
             return None
         found = [agent.actor.name for agent in self.agents if agent.owed and agent.brain is not None]
         return list(dict.fromkeys(found)) or None
 
     def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
-        """Tell agents of ends in a round of these workers; return the signals that brains request."""
+        """Send agents their ends in a round of these workers; return the signals that brains request."""
         before, self.participants, self._leg = self.participants, participants, _ENDS
         self._tell_ends()
         self.participants, self._leg = before, 0
@@ -1228,7 +1228,7 @@ class Ticks(WorkerRounds):
         return wishes
 
     def _tell_ends(self) -> None:
-        """Tell agents how episodes ended, before their next decisions, and record these episodes."""
+        """Send agents the ends of episodes before their next decisions, and record these episodes."""
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.owed]
         if self._sourced:
             asked = self._seated(asked)
@@ -1241,7 +1241,7 @@ class Ticks(WorkerRounds):
 
     # -- opponents ----------------------------------------------------------------------------------------------------
     def _swap(self, play: Play) -> bool:
-        """Let muscles change their models where due, and record the models; return whether a muscle was lost."""
+        """Let muscles change their models if due, and record the models; return whether a muscle was lost."""
         due = play.due()
         if not due:
             return False
@@ -1301,7 +1301,7 @@ class Ticks(WorkerRounds):
     def _seated(self, asked: Sequence[ActRequest]) -> list[ActRequest]:
         """Return calls with the participants of their round: all muscles of an agent, within one worker too.
 
-        Where workers are independent, or end one after the other, each muscle has a round of its own.
+        If workers are independent, or end one after the other, each muscle has a round of its own.
         """
         self._wave += 1
         setup, found = self.phase.setup, []
@@ -1323,7 +1323,7 @@ class Ticks(WorkerRounds):
 
     # -- the end of a tick --------------------------------------------------------------------------------------------
     def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[EndedEpisode]:
-        """Ask the episode conditions about a running environment; return the episodes that they end."""
+        """Evaluate the episode conditions for a running environment; return the episodes that they end."""
         core, e = self.core, world.number
         ended = bool((flags & TERMINATED).any()), bool((flags & TRUNCATED).any())
         causes = self._boundaries.ask(world.world.uid, core.episodes[e], core.steps[e], ended)
@@ -1339,7 +1339,7 @@ class Ticks(WorkerRounds):
         return over
 
     def _finish_tick(self) -> None:
-        """Check whether the phase is over, take signals, and begin the next episodes."""
+        """Check whether the phase is over, handle signals, and begin the next episodes."""
         core, wishes = self.core, self._wishes
         self._wishes = []
         evaluation = self.phase.setup.evaluation
@@ -1356,7 +1356,7 @@ class Ticks(WorkerRounds):
             self._reports = []
 
     def _decide_boundary(self, wishes: list[dict[str, Any]]) -> bool:
-        """Take the decision of the boundary and act on it; say whether to decide once more in this tick."""
+        """Carry out the decision of the boundary; say whether to decide once more in this tick."""
         ending, go = self._boundaries.decide(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = max(go.round, self.round), go.participants
@@ -1373,7 +1373,7 @@ class Ticks(WorkerRounds):
         if signal.effect.rebuilds:
             self._tell_ends()
             self._recovery.replace_all()
-        return go is not None and go.participants is None  # others wait until this is done
+        return go is not None and go.participants is None  # other workers wait until this is done
 
     def _reset(self, issuer: str, signal: Signal) -> None:
         """Close the open episodes of the environments of an agent, or of all."""
@@ -1385,7 +1385,7 @@ class Ticks(WorkerRounds):
                     self.core.settle(world.number)
 
     def close(self, world: _World, reason: str, lost: bool = False) -> None:
-        """Close the open episodes of an environment; agents are told of them in their next call."""
+        """Close the open episodes of an environment; agents receive the ends with their next call."""
         over = self.core.close(world.number, reason, lost)
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
@@ -1394,12 +1394,12 @@ class Ticks(WorkerRounds):
         if over and self.play is not None:
             self.play.ended[world.number] = self.core.tick
         self._over += over
-        if lost:  # which may be noticed in any order
+        if lost:  # losses may be noticed in any order
             self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
         self.phase.topics.flush((world.world.peer,))
 
     def give_up(self, world: _World, peer: str) -> None:
-        """Close the open episode of an environment for the loss of a muscle."""
+        """Close the open episode of an environment after the loss of a muscle."""
         self._recovery.close_lost(world, peer)
 
     def _renew(self) -> None:
@@ -1425,7 +1425,7 @@ class Ticks(WorkerRounds):
 
     def _mending(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Mend:
         """Return the function that replays a lost program, and lets any other successor begin its next episode."""
-        lead: Replayer | None = None  # made for the first loss, and kept: it knows whom it has led
+        lead: Replayer | None = None  # created at the first loss, and kept: it records the replayed environments
 
         def mend(place: int, error: GanglionError) -> Pending:
             nonlocal lead
@@ -1437,7 +1437,7 @@ class Ticks(WorkerRounds):
         return mend
 
     def _begin_with_new_object(self, world: _World) -> None:
-        """Begin the episode that a new object shows."""
+        """Begin the first episode of a new object."""
         world.is_new = False
         self._begin(world)
 
@@ -1448,7 +1448,7 @@ class Ticks(WorkerRounds):
         self._begin(world)
 
     def number_of(self, world: _World) -> int:
-        """Return the number of the next episode of an environment, or of the greatest of its bodies."""
+        """Return the number of the next episode of an environment, or the greatest of its bodies."""
         return int(self.core.episode[world.static].max()) if world.each else self.core.episodes[world.number]
 
     def seeds_of(self, world: _World) -> tuple[int, int, bytes]:
@@ -1480,7 +1480,7 @@ class Ticks(WorkerRounds):
         self.hand_on()
 
     def cut(self, reason: str) -> None:
-        """Record what is complete, and open episodes as cut short; for a worker that cannot go on."""
+        """Record complete rows, and open episodes as cut short, for a worker that cannot continue."""
         if not self._closed:
             self._closed = True
             for world in self.worlds:
@@ -1524,7 +1524,7 @@ class Ticks(WorkerRounds):
 
     # -- records ------------------------------------------------------------------------------------------------------
     def _seal_over(self) -> None:
-        """Record the episodes that are over, behind their rows."""
+        """Record the episodes that are over, after their rows."""
         if not self._over:
             return
         over, self._over = self._over, []
@@ -1554,7 +1554,7 @@ class Ticks(WorkerRounds):
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
             if self.play is not None and one.row is None:
                 self._rate(self.play, one)
-            if not one.lost:  # else it counts for nobody
+            if not one.lost:  # lost episodes do not count
                 self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
@@ -1563,7 +1563,7 @@ class Ticks(WorkerRounds):
         self._tell_news(now=False)
 
     def _tell_news(self, now: bool) -> None:
-        """Publish the newest episode and the number of episodes since the last news, a few times a second at most."""
+        """Publish the newest episode and the number of episodes since the last event, a few times a second at most."""
         now_s = self.phase.participant.clock()
         if not self._untold[0] or not (now or now_s >= self._news_s):
             return
@@ -1633,7 +1633,7 @@ def _means(sums: Sums) -> dict[str, Any]:
 
 
 def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
-    """Return the clock of an environment as its set-up says it."""
+    """Return the clock of an environment, from its set-up."""
     setup = world.setup
     end: str | int = setup["episode_end"]
     for row, body in enumerate(table):
@@ -1656,14 +1656,14 @@ def _shared(answer: EnvironmentUpdated, groups: Mapping[str, Any]) -> dict[str, 
 
 
 def _wants(wants: bytes, count: int) -> Array:
-    """Return for each body what an environment says of its decision before the next step."""
+    """Return for each body the environment's request for a decision before the next step."""
     if len(wants) != count or wants.translate(None, _WANTS):
         raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {wants!r:.60}")
     return np.frombuffer(wants, np.uint8)
 
 
 def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
-    """Return the flags of so many bodies, and the environment's own; without flags of bodies its own hold for all."""
+    """Return the flags of the bodies, and the environment's own; without flags of bodies its own apply to all."""
     if answer.terminated and answer.truncated:
         raise RemoteProtocolError("terminated and truncated exclude each other")
     own = TERMINATED * answer.terminated | TRUNCATED * answer.truncated

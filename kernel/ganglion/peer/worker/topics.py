@@ -1,4 +1,4 @@
-"""Topics of one worker: settings, messages and statistics beside the steps: who receives and who records them."""
+"""Topics of one worker: settings, messages and statistics beside the steps; their receivers and their records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TopicBoard:
     Participants have their wire names; `names` maps these to uids, environments first. `now` gives the tick of a row.
 
     Attributes:
-        waiting: Participant -> what its next call carries; participants without anything are absent.
+        waiting: Participant -> entries for its next call; participants without entries are absent.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class TopicBoard:
         self._records, self._place, self._names, self._now = records, place, dict(names), now
         self.waiting: dict[str, list[Entry]] = {}
         self._held: dict[str, dict[str, dict[str, Any]]] = {}  # participant -> topic -> key -> value
-        self._fixed: set[tuple[str, str, str]] = set()  # what was set since, and is drawn no more
+        self._fixed: set[tuple[str, str, str]] = set()  # settings that were set since, and are no longer drawn
         self._gathered: dict[tuple[str, str], Gathered] = {}
-        self._count = 0  # of the rows, by which a repeat is known
+        self._count = 0  # of the rows; the count identifies a repeated row
 
     def join(self, names: Mapping[str, str]) -> None:
-        """Take more participants."""
+        """Add participants."""
         self._names |= names
 
     def opening(self, peer: str, forms: Mapping[str, Mapping[str, Any]] | None, stream: bytes) -> list[Entry] | None:
@@ -51,7 +51,7 @@ class TopicBoard:
         return [*entries, *said] or None
 
     def set(self, uid: str, topic: str, key: str, value: Any) -> None:
-        """Take an operator's setting or message for one participant."""
+        """Apply an operator's setting or message for one participant."""
         for peer in self._peers(uid):
             if topic in SETTINGS:
                 self._fix(peer, topic, key, value, _OPERATOR)
@@ -60,7 +60,7 @@ class TopicBoard:
                 self._tell(peer, [topic, key, value, _OPERATOR])
 
     def take(self, peer: str, call: str, entries: Sequence[Entry]) -> None:
-        """Take the topics of a reply to `call`; CallFailed names the participant and what is wrong."""
+        """Handle the topics of a reply to `call`; CallFailed names the participant and the error."""
         try:
             if len(entries) > TOPIC_MESSAGES + TOPIC_KEYS:
                 raise RemoteProtocolError(f"expected at most {TOPIC_MESSAGES + TOPIC_KEYS}, found {len(entries)}")
@@ -121,7 +121,7 @@ class TopicBoard:
             del waiting[said[0]]
 
     def _peers(self, uid: str) -> list[str]:
-        """Return the participants of this name: several where an agent decides by models of several sources."""
+        """Return the participants of this name; several if an agent decides by models of several sources."""
         found = [peer for peer, name in self._names.items() if name == uid]
         if found:
             return found

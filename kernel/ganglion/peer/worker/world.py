@@ -1,4 +1,4 @@
-"""The state of a phase in one worker: environments and agents, open decisions, who acts in a step."""
+"""The state of a phase in one worker: environments and agents, open decisions, the agents that act in a step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Check who acts in the steps of an episode: each agent once in a step, and as announced.
+    """Check which agents act in the steps of an episode: each agent once in a step, and as announced.
 
     A controller that overrides `turn` announces which agents act. Otherwise the agents of the first call of a step act,
     and the others pass.
@@ -52,8 +52,8 @@ class Turn:
         self._announces = getattr(controller.turn, "__func__", None) is not Controller.turn
         self._acted: set[str] = set()
         self._passed: set[str] = set()
-        self._acting: frozenset[str] | None = None  # what was announced for the running step
-        self._step = 0  # steps that have been made
+        self._acting: frozenset[str] | None = None  # the agents announced for the running step
+        self._step = 0  # steps made so far
 
     @property
     def full(self) -> bool:
@@ -61,7 +61,7 @@ class Turn:
         return len(self._acted) == len(self._agents)
 
     def announced(self, step: int) -> list[str]:
-        """Return the agents that the controller announces for the step after `step`; AuthorError names strangers."""
+        """Return the agents that the controller announces for the step after `step`; AuthorError names unknown ones."""
         if not self._announces:
             return list(self._agents)
         named: list[str] = self._hooks("turn", lambda: list(self._controller.turn(step)))
@@ -69,13 +69,13 @@ class Turn:
         return named
 
     def check(self, agents: Iterable[str]) -> None:
-        """Refuse names that no agent has."""
+        """Raise AuthorError for a name that no agent has."""
         for name in agents:
             if name not in self._agents:
                 raise AuthorError(f"there is no agent {name!r}, expected some of {', '.join(self._agents)}")
 
     def call(self, agents: Sequence[str]) -> None:
-        """Note the agents of the controller's call; AuthorError names an agent that may not act now, and why."""
+        """Record the agents of the controller's call; AuthorError names an agent that may not act now, and why."""
         self.check(agents)
         number = self._step + 1
         for name in agents:
@@ -117,18 +117,18 @@ class Turn:
 class World:
     """One environment of this worker: its declarations and its newest reply.
 
-    A reply that cannot be taken raises CallFailed, which names the environment.
+    An invalid reply raises CallFailed, which names the environment.
 
     Attributes:
-        program: Whether it has a class of its own: it is a program, or was started from outside.
-        blocks: Whether it receives blocks, since it declared that it takes them.
-        checks: Its layouts, by which its replies are checked.
+        program: Whether the environment has no class of ours: it is a program, or was started from outside.
+        blocks: Whether the environment declared that it receives blocks.
+        checks: Layouts of the environment, by which its replies are checked.
         update_s: The deadline of `environment.update`.
-        noops: The values of actuators that no agent sets, for a program, which always receives all.
-        state: The world's state for the store, as a transformer returned it.
-        history: Commands of the open episode, where the successor of a lost environment is replayed.
-        bodies: How many it has.
-        groups: The groups of these; `rewards` has one for each behind those that the environment declares.
+        noops: The values of actuators that no agent sets, for a program, which always receives all values.
+        state: The world's state for the store, as returned by a transformer.
+        history: Commands of the open episode, if the successor of a lost environment is replayed.
+        bodies: Number of bodies.
+        groups: The groups of these; `rewards` has one entry for each after those that the environment declares.
     """
 
     uid: str
@@ -156,17 +156,17 @@ class World:
 
     @property
     def ended(self) -> bool:
-        """Return whether it waits for its reset."""
+        """Return whether the environment waits for its reset."""
         return self.terminated or self.truncated
 
     @property
     def simtime(self) -> SimTime:
-        """Return its simulated time."""
+        """Return the simulated time."""
         timestamp = self.timestamp
         return SimTime(self.ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
 
     def declare(self, declared: EnvironmentDeclared) -> None:
-        """Take the reply of `environment.start`."""
+        """Record the reply of `environment.start`."""
         self.sensors, self.actuators, self.rewards = declared.sensors, declared.actuators, declared.rewards
         self.static_model, self.blocks = declared.static_model, declared.blocks
         self.program = self.setup.get("plugin") is None
@@ -179,11 +179,11 @@ class World:
             self.noops = [it.value for it in self.checks.layouts["actuators"].noops(self.actuators)]
 
     def began(self, answer: EnvironmentUpdated) -> None:
-        """Take the reply of `environment.reset`."""
+        """Record the reply of `environment.reset`."""
         self._begin("environment.reset", answer)
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
-        """Take the reply of `environment.update`; return whether it declared rewards."""
+        """Record the reply of `environment.update`; return whether it declared rewards."""
         checks, declared = self.checks, self.rewards is None
         try:
             if declared:
@@ -211,7 +211,7 @@ class World:
             raise wrong_answer(self.peer, "environment.start", error)
 
     def rest(self) -> None:
-        """Set no rewards for a step in which it waits for its reset."""
+        """Clear the rewards for a step in which the environment waits for its reset."""
         self.earned = [[None] * len(self.rewards)] if self.rewards else []
 
     def _begin(self, call: str, answer: EnvironmentDeclared | EnvironmentUpdated, declare: bool = False) -> None:
@@ -233,7 +233,7 @@ class World:
             raise wrong_answer(self.peer, call, error) from error
 
     def declarations(self) -> dict[str, Any]:
-        """Return its declarations for the governor."""
+        """Return the declarations for the governor."""
         return {
             "sensors": self.sensors,
             "actuators": self.actuators,
@@ -255,7 +255,7 @@ class Decision:
     rewards: Field | None = None
     objective: float | None = None
     settled: bool = False
-    forced: Field | None = None  # what an environment put in the place of the setpoints
+    forced: Field | None = None  # the setpoints applied by an environment instead
 
     def force(self, setpoints: Field) -> None:
         """Replace the setpoints by those that were applied; the former count as proposed."""
@@ -265,15 +265,15 @@ class Decision:
 
 @dataclass(slots=True)
 class Actor:
-    """One agent in this worker: where its columns lie, and its open decision.
+    """One agent in this worker: its columns, and its open decision.
 
     Attributes:
-        sensors: Cuts its readings out of those of the environments.
-        actuators: The layout of its setpoints.
-        targets: Where its setpoints lie: environment and place in it.
-        rewards: Cuts its rewards out of those of the environments; None until rewards are declared.
-        program: Whether it is a program, whose replies are checked.
-        blocks: Whether it receives blocks, since it declared that it takes them.
+        sensors: Cuts the agent's readings out of those of the environments.
+        actuators: The layout of the agent's setpoints.
+        targets: Targets of the setpoints: environment and place in it.
+        rewards: Cuts the agent's rewards out of those of the environments; None until rewards are declared.
+        program: Whether the muscle is a program, whose replies are checked.
+        blocks: Whether the muscle declared that it receives blocks.
         act_s: The deadline of `muscle.act`.
     """
 
@@ -285,19 +285,19 @@ class Actor:
     targets: list[tuple[int, int]]
     rewards: Cut | None = None
     program: bool = False
-    masks: Masks | None = None  # what its setpoints are compared with, if it is a program
+    masks: Masks | None = None  # checks of the setpoints of a program
     reward_declarations: list[dict[str, Any]] | None = None
     blocks: bool = False
     told_rewards: bool = False
     decision: Decision | None = None
     decisions: int = 0
-    given: list[float] = field(default_factory=list)  # its objectives in this episode that are values
-    row: Field = field(default_factory=list)  # its readings as the worlds show them now
+    given: list[float] = field(default_factory=list)  # the non-missing objectives of this episode
+    row: Field = field(default_factory=list)  # the agent's newest readings
     earned: Field = field(default_factory=list)
     act_s: float | None = None
 
     def earn(self, earned: Sequence[Field]) -> None:
-        """Take the agent's rewards of a step; the open decision keeps the first that it gets."""
+        """Record the agent's rewards of a step; the open decision keeps the first rewards that it receives."""
         cut, decision = self.rewards, self.decision
         if cut is None:
             return
@@ -306,7 +306,7 @@ class Actor:
             decision.rewards = self.earned
 
     def owed(self, worlds: Sequence[World]) -> Field | None:
-        """Return the rewards of the open decision that the muscle does not know yet; None if there are none.
+        """Return the rewards of the open decision that the muscle has not received; None if there are none.
 
         A decision that no update has named takes the rewards of the newest step.
         """
@@ -318,7 +318,7 @@ class Actor:
         return decision.rewards
 
     def tell(self, rewards: Field | None) -> tuple[Field, Field | None]:
-        """Return its newest readings and rewards in the form that it takes."""
+        """Return the newest readings and rewards in the form that the muscle takes."""
         if self.blocks:
             return self.row, rewards
         if rewards is not None:
@@ -328,7 +328,7 @@ class Actor:
 
     @property
     def summary(self) -> dict[str, float | None]:
-        """Return sum and mean of its objectives in this episode; None where there are none."""
+        """Return sum and mean of the agent's objectives in this episode; None if there are none."""
         if not self.given:
             return {"sum": None, "mean": None}
         total = math.fsum(self.given)
@@ -336,13 +336,13 @@ class Actor:
 
 
 class Given(NamedTuple):
-    """The setpoints of an environment in a step: of which actuators (None: all), cut out of those of agents."""
+    """The setpoints of an environment in a step: the actuators (None: all), and the cut out of agents' setpoints."""
 
     indices: list[int] | None
     cut: Cut
 
     def recorded(self, setpoints: Field, width: int) -> Field:
-        """Return setpoints as they are recorded: None for actuators that no agent sets."""
+        """Return setpoints in recorded form: None for actuators that no agent sets."""
         return [self._over([None] * width, row) for row in self.cut.layout.rows(setpoints)]
 
     def message(self, setpoints: Field, world: World) -> EnvironmentUpdate:
@@ -381,27 +381,27 @@ class Phase:
         self.episode: Episode | Ticks | None = None
         self.ticks: Ticks | None = None  # of a phase with bodies
         self.signals: deque[FlowSignal] = deque()
-        self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
+        self.tick = self.heeded = 0  # steps of this worker, which are rounds; number of the last signal carried out
         self.common = self.settle = self.patient = False
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
-        self.missing: set[str] = set()  # environments that were lost and whose successors are not where they were
-        self.steps_left: int | None = None  # boundaries to go before the next PAUSE
+        self.missing: set[str] = set()  # lost environments whose successors are not replayed yet
+        self.steps_left: int | None = None  # boundaries left before the next PAUSE
         self.tell_s = self.settled_s = 0.0
         self.programs = False  # whether any muscle is a program, whose answers are checked
-        self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
+        self.known: dict[tuple[str, ...], list[Given]] = {}  # results of `given`
         self._spans_s: dict[tuple[str, str], float | None] = {}
         place = (setup.phase, setup.mode, setup.worker)
         self.topics = TopicBoard(records, place, {world.peer: world.uid for world in worlds}, lambda: self.now)
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
-        """Take the agents of the phase."""
+        """Set the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
         self.topics.join({actor.peer: actor.name for actor in actors})
         self.sensor_layouts = {actor.name: actor.sensors.layout for actor in actors}
         self.actuator_layouts = {actor.name: actor.actuators for actor in actors}
-        self.reward_layouts = dict.fromkeys(self.by_name, _NOTHING)  # there are none before they are declared
+        self.reward_layouts = dict.fromkeys(self.by_name, _NOTHING)  # empty until rewards are declared
         self.programs, self.known = any(actor.program for actor in actors), {}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         for world in self.worlds:
@@ -417,7 +417,7 @@ class Phase:
                 actor.told_rewards = True
 
     def _take_rewards(self) -> None:
-        """Take the rewards of a phase with bodies, which are declared before they are earned."""
+        """Check that all rewards of a phase with bodies are declared before they are earned."""
         late = next((world for world in self.worlds if world.rewards is None), None)
         if late is not None:
             text = "in a phase with bodies an environment declares its rewards at its start: rewards_available"
@@ -486,7 +486,7 @@ class Phase:
         return round_, self.tick - began
 
     def places(self, what: str) -> Places:
-        """Return where all sensors, actuators or rewards lie."""
+        """Return the places of all sensors, actuators or rewards."""
         return {
             f"{world.uid}.{declared['id']}": (i, position)
             for i, world in enumerate(self.worlds)
@@ -494,7 +494,7 @@ class Phase:
         }
 
     def connect_rewards(self, declare: bool = True) -> None:
-        """Decide which rewards each agent gets, now that all are declared; RemoteProtocolError names a strange one."""
+        """Assign the declared rewards to each agent; RemoteProtocolError names an unknown reward."""
         places = self.places("rewards")
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
@@ -507,16 +507,16 @@ class Phase:
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
     def declare_rewards(self, agents: Iterable[Actor]) -> None:
-        """Record which rewards agents and environments have."""
+        """Record the rewards of agents and environments."""
         for actor in agents:
             groups = actor.setup.get("groups")
-            for uid in groups or [None]:  # of several groups each environment has its own
+            for uid in groups or [None]:  # with several groups each environment has its own rows
                 self._declare(uid, actor.name, of_group(actor.reward_declarations or [], groups[uid] if groups else 0))
         for world in self.worlds:
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
     def _declare(self, environment: str | None, agent: str | None, rewards: Sequence[Mapping[str, Any]]) -> None:
-        """Record the declared rewards, which may be known late."""
+        """Record the declared rewards, which may be declared late."""
         rows = declaration_rows(rewards)
         self.records.add(["declare", self.setup.phase, environment, agent, "reward", rows])
 
@@ -526,7 +526,7 @@ class Phase:
         return {**rewards[place[1]], "id": uid}
 
     def span_s(self, call: str, peer: str = "") -> float | None:
-        """Return how long a call may take: the document's number for this peer first, then that for all."""
+        """Return a call's deadline: the document's number for this peer first, then that for all."""
         key = (call, peer)
         if key not in self._spans_s:
             own = self._tables.get(peer)
@@ -613,7 +613,7 @@ def _field(name: str, layout: Layout, values: Sequence[Any]) -> Field:
     try:
         for (uid, space), value in zip(layout.pairs(), values, strict=True):
             if not space.contains(value):
-                ActuatorInformation(value, space, uid)  # refuses it by its id
+                ActuatorInformation(value, space, uid)  # raises an error that names the id
         return layout.field([values])
     except SpaceError as error:
         raise AuthorError(f"setpoints of agent {name}: {error}") from None

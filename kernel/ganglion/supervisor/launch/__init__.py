@@ -1,1 +1,1 @@
-"""Launch: the local launcher, one of `sdk.Launcher`, and what the supervisor keeps of each process."""
+"""Launch: the local launcher, an implementation of `sdk.Launcher`, and the supervisor's state of each process."""

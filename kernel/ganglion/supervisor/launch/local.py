@@ -26,7 +26,7 @@ from ganglion.supervisor.life import Restarts, exit_text
 
 CHECK = "ganglion.peer.check"
 ENTRIES = {"ganglion.peer": "ganglion.peer.main:main", CHECK: f"{CHECK}:main"}
-PRELOAD = (  # what participants need and what starts no thread
+PRELOAD = (  # modules that participants need and that start no thread
     "numpy",
     "msgpack",
     "ganglion.sdk",
@@ -39,32 +39,32 @@ PRELOAD = (  # what participants need and what starts no thread
     "ganglion.peer.results.store",
     "structlog",
 )
-_PLACE = tuple(  # what tells a participant its place
+_PLACE = tuple(  # variables that give a participant its place
     f"GANGLION_{word}"
     for word in ("ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "SERVER_KEY", "PUBLIC_KEY", "SECRET_KEY")
 )
-_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes no other's place
+_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder cannot shadow another one
 _START_S = DEADLINES_S["join"] or 30.0
 _ORDER_MAX_BYTES = ORDER_BYTES - 16  # without its number
-_LAST_BREATH_S = 0.5  # between the end of its output and that of a process
+_LAST_BREATH_S = 0.5  # between the end of a program's output and its own end
 _CHUNK_BYTES = 64 * 1024
-_CHUNKS_MAX = 16  # of output in one go; then the loop has other things to do
-_POLL_S = 0.05  # where the system cannot wake us when a process ends
-_STOPPED_S = 0.9  # two looks apart: a debugger or a shell stops a process for a moment, too
+_CHUNKS_MAX = 16  # of output per turn; then the loop serves other tasks
+_POLL_S = 0.05  # polling interval where the system has no pidfd
+_STOPPED_S = 0.9  # two checks apart: a debugger or a shell may stop a process briefly
 
 
 class _Child(Launched):
-    """Watch one child of this process; its end is noticed at once by a descriptor (Linux), else by polling.
+    """Watch one child of this process; a pidfd (Linux) or polling detects its end.
 
-    Then the rest of its group is killed, its output is read to the end, and `watch` is told.
+    After the end the rest of its group is killed, its output is read completely, and `watch` is notified.
     """
 
     pid: int
 
     def __init__(self, name: str, pid: int, output: int, watch: LaunchWatch, over: Callable[[int], object]) -> None:
         self.name, self.pid = name, pid
-        self.why = ""  # why we killed it
-        self.stopped_s: float | None = None  # since when it has been seen stopped
+        self.why = ""  # the reason of a kill
+        self.stopped_s: float | None = None  # when it was first seen stopped
         self._output, self._watch, self._over = output, watch, over
         self._family = system.Family()
         self._loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ class _Child(Launched):
         """Send a signal to the process and its group."""
         try:
             os.killpg(self.pid, signum)
-        except (ProcessLookupError, PermissionError):  # it has not made its group yet (or macOS: is a zombie)
+        except (ProcessLookupError, PermissionError):  # no process group yet (or macOS: a zombie)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
@@ -89,18 +89,18 @@ class _Child(Launched):
         return system.usage(self.pid)
 
     def keep(self, processor: int | None) -> None:
-        """Keep it and its descendants on a processor, or give them back."""
+        """Pin the process and its descendants to a processor, or unpin them (None)."""
         self._family.place(self.pid, processor)
 
     def look(self) -> None:
-        """Find out whether the process has ended; the loop does that by itself as soon as it is idle."""
+        """Check whether the process has ended, without waiting for the loop."""
         if self._output < 0:
             return
         code = None
         with contextlib.suppress(ChildProcessError):
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return
-            # The number stays taken until the process is reaped: before that, a signal reaches its group and no other.
+            # The pid stays reserved until the process is reaped; until then a signal reaches its group and no other.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -134,7 +134,7 @@ class _Child(Launched):
 
 
 class _Warm:
-    """One warm parent, started with `arguments`; it takes one order after the other."""
+    """Run one warm parent, started with `arguments`; it executes one order at a time."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -147,15 +147,15 @@ class _Warm:
         finally:
             theirs.close()
         self.channel.setblocking(False)
-        self.process: Process | None = None  # it is watched as soon as there is a loop
+        self.process: Process | None = None  # watched as soon as there is a loop
         self.came_up = False
-        self._number = 0  # of the order that is being carried out
+        self._number = 0  # of the order in progress
         self._answer: asyncio.Future[list[Any] | None] | None = None
 
     async def order(self, words: Sequence[Any], fds: Sequence[int]) -> int | None:
-        """Have it start a process and return the number of that, None if it ends meanwhile; LaunchError if it refuses.
+        """Order the start of a process; return its pid, None if the warm parent ends; LaunchError if it refuses.
 
-        It is killed if it is silent for half the time of a start.
+        A warm parent that is silent for half the time of a start is killed.
         """
         assert self.process is not None
         self._number += 1
@@ -177,12 +177,12 @@ class _Warm:
         return int(number)
 
     def hear(self) -> None:
-        """Take an answer; the first word says that it has come up."""
+        """Take in a message; the first one reports that the imports are complete."""
         try:
             data = self.channel.recv(ORDER_BYTES)
         except BlockingIOError:
             return
-        except ConnectionResetError:  # it ended with an order unread; what it had said before follows
+        except ConnectionResetError:  # it ended with an order unread; its earlier messages follow
             self.hear()
             return
         except OSError:
@@ -196,7 +196,7 @@ class _Warm:
             self._answer.set_result(answer)
 
     def lost(self) -> None:
-        """Close the channel of one that has ended; a caller that waits for its answer gets none."""
+        """Close the channel after its end; a caller that waits for an answer gets None."""
         if self.channel.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.channel.fileno())
             self.channel.close()
@@ -205,10 +205,11 @@ class _Warm:
 
 
 class Local(Launcher):
-    """Start processes of this machine, each in a session of its own, and watch them.
+    """Start processes on this machine, each in its own session, and watch them.
 
-    `entries` maps modules to `module:function`, which the warm parent calls in place of them; `preload` names what it
-    imports. `logs` is the folder for its output. `on_warm_lost` is told how a warm parent ended.
+    `entries` maps modules to `module:function`, which the warm parent calls instead of them. `preload` are the modules
+    that the warm parent imports. `logs` is the folder for its output. `on_warm_lost` is called with the way a warm
+    parent ended.
     """
 
     shares_files = changes_users = True
@@ -224,23 +225,23 @@ class Local(Launcher):
         self._arguments = [*preload, *(f"{module}={place}" for module, place in entries.items())]
         self._forks = system.LINUX and system.adopt_orphans()
         self._warm: _Warm | None = None
-        self._imported: set[str] = set()  # beside its arguments
+        self._imported: set[str] = set()  # in addition to its arguments
         self._restarts = Restarts()
         self._ordering = asyncio.Lock()
         self._lifeline: tuple[int, int] | None = None
         self._spared: set[int] = set()
         self._strangers: set[int] = set()
-        self._alone = asyncio.Event()  # no child is there
+        self._alone = asyncio.Event()  # set while there is no child
         self._looking: asyncio.Task[None] | None = None
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     def warm_up(self) -> None:
-        """Start the warm parent, so that its imports run meanwhile, before there is a loop; `open` takes it over."""
+        """Start the warm parent before there is a loop, so that its imports run meanwhile; `open` takes it over."""
         if self._forks and self._warm is None:
             self._warm = _Warm(self._arguments)
 
     def abandon(self) -> None:
-        """End a warm parent that is not needed after all, before `open`."""
+        """End an unneeded warm parent before `open`."""
         if self._warm is not None and self._warm.process is None:
             self._warm.channel.close()
             os.close(self._warm.output)
@@ -249,15 +250,15 @@ class Local(Launcher):
             self._warm = None
 
     async def open(self) -> None:
-        """Take up the work in the running loop."""
-        # Children that are there already are not of this launcher: the proof at the end leaves them alone.
+        """Start the launcher in the running loop."""
+        # Existing children do not belong to this launcher: `close` does not check them.
         self._spared = set(system.children_of(os.getpid())) - ({self._warm.pid} if self._warm is not None else set())
         self._lifeline = os.pipe()
         self._take_warm()
         self._looking = asyncio.create_task(look_on(self._look))
 
     async def close(self) -> list[str]:
-        """End the warm parent and whatever is left, also what was adopted; return what should not have been there."""
+        """End the warm parent and all other processes, adopted ones too; return those that should have ended before."""
         if self._looking is not None:
             self._looking.cancel()
         warm, self._warm = self._warm, None
@@ -278,7 +279,7 @@ class Local(Launcher):
 
     # -- starting -----------------------------------------------------------------------------------------------------
     def prepare(self, modules: Sequence[str]) -> None:
-        """Have the warm parent import what processes to come need, once: its successor does without."""
+        """Have the warm parent import modules for future processes; a successor does not import them again."""
         if self._imported.issuperset(modules):
             return
         self._imported.update(modules)
@@ -303,9 +304,9 @@ class Local(Launcher):
         if user is not None:
             numbers += [user.uid, user.gid, *user.groups]
             known |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
-        unbuffered = {"PYTHONUNBUFFERED": "1"}  # what a program prints is there when it prints it
+        unbuffered = {"PYTHONUNBUFFERED": "1"}  # output is visible as soon as the program prints it
         known |= {**(system.SINGLE_THREAD if spec.argv is None else unbuffered), **spec.variables}
-        # It ends the whole tree of the program when that ends or we do.
+        # The reaper kills the whole process tree when the program or the supervisor ends.
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.launch.reaper", *map(str, numbers), "--", *spec.command]
         pid, read = _popen(reaper, known, cwd=spec.cwd, keep=numbers[:1])
         return self._watch(spec.name, pid, read, watch)
@@ -328,11 +329,11 @@ class Local(Launcher):
     async def serve(
         self, process: Process, argv: Sequence[str], first: bytes, keep: Sequence[int] = ()
     ) -> tuple[bytes, int]:
-        """Start a program of our own that reads one line and answers with one; return its answer and lifeline.
+        """Start a program of the kernel that reads one line and answers with one; return the answer and the lifeline.
 
-        The lifeline is the write end of its standard input: the program ends when the caller closes it. `keep` are
-        descriptors that it inherits under the same numbers. LaunchError, with its last words, if it ends or is silent
-        instead of answering; PeerLost if it was killed.
+        The lifeline is the write end of the program's standard input: the program ends when the caller closes it.
+        `keep` are descriptors that the program inherits under the same numbers. LaunchError, with the last output, if
+        the program ends or stays silent instead of answering; PeerLost if it was killed.
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
@@ -344,7 +345,7 @@ class Local(Launcher):
         finally:
             _close_all([feed, answer_write])
         process.launched = self._watch(process.name, pid, read, process)
-        # A thread: more than a pipe holds waits until it is read, and we are not to wait with it.
+        # In a thread: a write beyond the capacity of the pipe blocks until the program reads.
         talk = asyncio.ensure_future(asyncio.to_thread(_talk, lifeline, first + b"\n", answer_fd))
         await asyncio.wait([talk], timeout=_START_S)
         if talk.done() and talk.result():
@@ -386,14 +387,14 @@ class Local(Launcher):
     def _warm_ended(self, process: Process) -> None:
         warm, self._warm = self._warm, None
         if warm is None:
-            return  # we are closing
-        warm.hear()  # that it came up may not have been read yet
+            return  # closing
+        warm.hear()  # its first message may not have been read yet
         warm.lost()
         if warm.came_up:
             self.on_warm_lost(process.end_text)
 
     async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
-        """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
+        """Order a process from the warm parent, or from its successor after a loss; return the process's pid."""
         async with self._ordering:
             while True:
                 warm = self._take_warm()
@@ -403,7 +404,7 @@ class Local(Launcher):
                 if pid is not None:
                     return pid
                 await warm.process.ended.wait()
-                # A process started for it has not begun: its successor may have the order.
+                # A process started for this order has not begun: the order can be repeated to a successor.
                 again = warm.came_up and self._lifeline is not None
                 delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time()) if again else None
                 if delay_s is None:
@@ -413,11 +414,11 @@ class Local(Launcher):
 
     # -- looking after them -------------------------------------------------------------------------------------------
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
-        """Stop processes for a moment."""
+        """Stop processes temporarily."""
         return system.quiesced([process.pid for process in processes if process.pid is not None])
 
     def _look(self, now_s: float | None) -> None:
-        """Kill what has been stopped for too long; without a time no wait counts that was before."""
+        """Kill processes that have been stopped for too long; with `now_s` None, all waits begin again."""
         for child in list(self.children.values()):
             if now_s is None or not system.stopped(child.pid):
                 child.stopped_s = None
@@ -426,7 +427,7 @@ class Local(Launcher):
             elif now_s - child.stopped_s > _STOPPED_S and system.liveness():
                 child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
                 child.signal(signal.SIGKILL)
-        # Adopted processes that have ended are reaped; a new one may be a participant that is not known yet.
+        # Reap adopted processes that have ended; a new one may be a participant that is not registered yet.
         strangers = set(system.children_of(os.getpid())) - set(self.children) - self._spared
         for pid in strangers & self._strangers:
             with contextlib.suppress(ChildProcessError):
@@ -442,7 +443,7 @@ def _popen(
     cwd: str | None = None,
     keep: Sequence[int] = (),
 ) -> tuple[int, int]:
-    """Start a program in a session of its own; return its number and the read end of its output, or LaunchError."""
+    """Start a program in its own session; return its pid and the read end of its output, or LaunchError."""
     read, write = os.pipe()
     out = write if stdout is None else stdout
     more: dict[str, Any] = {"pass_fds": keep, "start_new_session": True, "cwd": cwd, "env": dict(variables)}
@@ -458,7 +459,7 @@ def _popen(
 
 
 def _talk(feed: int, order: bytes, answer: int) -> bytes:
-    """Write an order to a program and return the line that it answers; empty if it ends before, or says too much."""
+    """Write an order to a program and return the line of its answer; empty if it ends first or the line is too long."""
     with contextlib.suppress(BrokenPipeError), open(feed, "wb", closefd=False) as file:
         file.write(order)
     with open(answer, "rb") as pipe:
@@ -467,7 +468,7 @@ def _talk(feed: int, order: bytes, answer: int) -> bytes:
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables without those of another run, which a program would take for its own, and credentials."""
+    """Return variables without credentials and without those of another run, which a program would use."""
     return {name: value for name, value in environment.items() if name not in (*_PLACE, *CREDENTIALS)}
 
 

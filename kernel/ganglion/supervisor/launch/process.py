@@ -1,4 +1,4 @@
-"""A process that a launcher has started, as the supervisor sees it: its output, its end, what it is sent."""
+"""A process started by a launcher, as the supervisor sees it: its output, its end, its signals."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ _KILL = signal.SIGKILL
 
 
 class Process:
-    """Watch one process until it has ended; a launcher tells it what happens.
+    """Watch one process until it has ended; a launcher reports its output and its end.
 
-    Its output is kept in the file `log`. `on_exit` is called once with this object when it has ended: `code` is the
-    exit status or the negative number of a signal, None if it is not known, `why` why it was ended, if that is known.
+    The output is written to the file `log`. `on_exit` is called once with this object when the process has ended.
+    `code` is then the exit status or the negative signal number, None if not known; `why` is the reason of a kill, if
+    known.
     """
 
     def __init__(self, name: str, log: Path | None, on_exit: Callable[[Process], None]) -> None:
         self.name = name
         self.output = Output(log)
-        self.launcher: Launcher  # from its start on, as is
+        self.launcher: Launcher  # set by `start`
         self.launched: Launched | None = None
         self.code: int | None = None
         self.why = ""
         self.ended = asyncio.Event()
         self._on_exit = on_exit
-        self._exit: tuple[int | None, str] | None = None  # an end of which we were told before its start
+        self._exit: tuple[int | None, str] | None = None  # an end that was reported before `start` returned
 
     async def start(self, launcher: Launcher, spec: LaunchSpec) -> Self:
-        """Have a launcher start it; LaunchError if it cannot."""
+        """Start the process with a launcher; LaunchError if that fails."""
         self.launcher = launcher
         self.launched = await launcher.start(spec, self)
         if self._exit is not None:
@@ -47,47 +48,47 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Return its number where it lives, None if that is not known."""
+        """Return the pid on its machine, None if not known."""
         return None if self.launched is None else self.launched.pid
 
     @property
     def host(self) -> str:
-        """Return where it lives, empty for this machine."""
+        """Return the machine of the process, empty for this machine."""
         return "" if self.launched is None else self.launched.host
 
     def usage(self) -> tuple[float, int]:
-        """Return its seconds of processor time and bytes of memory; zeros where they are not known."""
+        """Return seconds of processor time and bytes of memory; zeros where they are not known."""
         return (0.0, 0) if self.launched is None else self.launched.usage()
 
     @property
     def end_text(self) -> str:
-        """Return how it ended, with the reason if that is known."""
+        """Return how the process ended, with the reason if that is known."""
         return end_text(self.code, self.why)
 
     def signal(self, signum: int) -> None:
         """Send a signal to the process and its descendants, if it has not ended.
 
-        An exception of the launcher is printed with its traceback: later signals of the ladder are sent all the same.
+        An exception of the launcher is printed with its traceback; later signals of the escalation are still sent.
         """
         if self.launched is None or self.ended.is_set():
             return
         try:
             self.launched.signal(signum)
-        except Exception:  # noqa: BLE001 - code of a plugin, in a callback of the clock: nobody else would hear of it
+        except Exception:  # noqa: BLE001 - a plugin's code in a timer callback: the error would be lost
             what = f"launcher {type(self.launcher).__name__}: {signal.Signals(signum).name} was not sent to {self.name}"
             sys.stderr.write(f"{what}\n{traceback.format_exc()}")
 
     def kill(self, why: str, signum: int = _KILL) -> None:
-        """End it by a signal, for a reason."""
+        """Kill the process and record the reason."""
         self.why = why
         self.signal(signum)
 
     def printed(self, data: bytes) -> None:
-        """Take what it has printed."""
+        """Take in output of the process."""
         self.output.feed(data)
 
     def exited(self, code: int | None, why: str = "") -> None:
-        """Take in its end."""
+        """Take in the end of the process."""
         if self.launched is None:
             self._exit = code, why
         elif not self.ended.is_set():
@@ -98,18 +99,18 @@ class Process:
 
 
 async def within(event: asyncio.Event, span_s: float | None) -> bool:
-    """Wait for an event for a time; say whether it has come."""
+    """Wait for an event for at most `span_s` seconds; return True if it is set."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), span_s)
     return event.is_set()
 
 
 _LOOK_S = 0.5
-_LATE_S = 0.5  # a supervisor that wakes so late has slept, and blames no process
+_LATE_S = 0.5  # a supervisor that wakes up this late was suspended itself, and kills no process for silence
 
 
 async def look_on(look: Callable[[float | None], None]) -> None:
-    """Call `look` twice a second with the loop's time; with None after a sleep of ours, as no wait counts then."""
+    """Call `look` twice a second with the loop's time, or with None after this process itself was suspended."""
     loop = asyncio.get_running_loop()
     due_s = loop.time()
     while True:

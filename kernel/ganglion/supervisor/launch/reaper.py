@@ -1,9 +1,9 @@
-"""The reaper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
+"""The reaper of a program of any language: kills its whole process tree when it or the supervisor ends.
 
-`python -m ganglion.supervisor.launch.reaper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number
-of the read end of a pipe whose other end only the supervisor has; its end of file means that it is gone. With
-the numbers of a user and its groups the program runs as that user; the reaper does not, so that the program cannot
-end it. The reaper ends as the program did: with its exit status, or killed by its signal.
+`python -m ganglion.supervisor.launch.reaper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the
+descriptor of the read end of a pipe. Only the supervisor has the write end; end of file means that the supervisor has
+ended. With the numbers of a user and its groups, the program runs as that user. The reaper does not, so that the
+program cannot kill it. The reaper ends as the program did: with its exit status, or killed by its signal.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import NoReturn
 from ganglion.limits import LEAVE_KILL_S
 from ganglion.supervisor.launch.system import adopt_orphans, die_with_parent, end_adopted, name_process
 
-_LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
+_LOOK_S = 0.05  # polling interval where the system has no pidfd
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Start the program, wait until it or the supervisor ends, end what is left of its tree."""
+    """Start the program, wait until it or the supervisor ends, kill the rest of its tree."""
     end = list(arguments).index("--")
     lifeline, *user = (int(word) for word in arguments[:end])
     uid, gid = user[:2] if user else (None, None)
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
     adopt_orphans()
     name_process("ganglion-reaper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
+        signal.signal(signum, lambda *_: None)  # sent to the whole group: the program gets the signal too
     try:
-        # One thread: what runs before exec can wait for nobody. Who kills a reaper means the program.
+        # There is one thread, so code before exec cannot deadlock. A kill of the reaper is meant for the program.
         more = user[2:] or None
         program = subprocess.Popen(
             argv,
@@ -64,7 +64,7 @@ def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
 
 
 def end_as(code: int) -> NoReturn:
-    """End this process as another has ended: exit status, or the negative number of a signal."""
+    """End this process like another one: with an exit status, or by a signal given as a negative number."""
     sys.stderr.flush()
     if code < 0:
         signum = -code

@@ -1,4 +1,4 @@
-"""The operating system: families of processes, their states, the users as which they run."""
+"""The operating system: process trees, process states, and the users as which processes run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ganglion.run.plan import Plan
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _TO_CHANGE_USER = (0, 5, 6, 7)  # capabilities CHOWN, KILL, SETGID, SETUID
 _STOP_LOOK_S = 0.0002
-_PASSES_MAX = 4  # over the threads of a family, which may start others meanwhile
+_PASSES_MAX = 4  # over the threads of a process tree, which may start others meanwhile
 LINUX = sys.platform == "linux"
-SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwise, and answer by thread count
+SINGLE_THREAD = {  # otherwise numeric libraries start a thread per core, and results depend on the number of threads
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's, which pandas looks for
-    "PYTHONHASHSEED": "0",  # the order of a set is part of no result
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # of pyarrow, which pandas imports
+    "PYTHONHASHSEED": "0",  # no result depends on the order of a set
 }
 
 
@@ -46,22 +46,22 @@ def _prctl(option: int, argument: int | bytes) -> bool:
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of all descendants whose own parent ends; return whether the system can do that."""
+    """Become the parent of all descendants whose own parent ends; return True if the system supports that."""
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> bool:
-    """Have the system kill this process when its present parent ends; return whether the system can do that."""
+    """Have the system kill this process when its present parent ends; return True if the system supports that."""
     return _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def name_process(name: str) -> bool:
-    """Show `name`, cut to 15 bytes, as this process's name in the system's lists."""
+    """Set `name`, cut to 15 bytes, as this process's name in the process table."""
     return _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
 def proc(name: str) -> str:
-    """Return the text of a file below /proc; empty where the system has none."""
+    """Return the text of a file below /proc; empty where it does not exist."""
     try:
         return Path("/proc", name).read_text(errors="replace")
     except OSError:
@@ -69,13 +69,13 @@ def proc(name: str) -> str:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes whose parent is `pid`, zombies included; an empty list where the system has no /proc."""
-    threads = _listed(f"/proc/{pid}/task")  # the file is empty for one that has just ended
+    """Return the processes whose parent is `pid`, zombies included; empty where the system has no /proc."""
+    threads = _listed(f"/proc/{pid}/task")  # the file is empty for a thread that has just ended
     return [int(word) for thread in threads for word in proc(f"{pid}/task/{thread}/children").split()]
 
 
 def _listed(folder: str) -> list[int]:
-    """Return the numbers that name what is in a folder; an empty list where there is none."""
+    """Return the numeric names in a folder; an empty list if the folder does not exist."""
     try:
         return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 - names of threads, not paths
     except OSError:
@@ -83,22 +83,22 @@ def _listed(folder: str) -> list[int]:
 
 
 def liveness() -> bool:
-    """Say whether processes that are stopped or hang are killed: not with `GANGLION_LIVENESS=off`, for a debugger."""
+    """Return True if stopped or hung processes are killed; `GANGLION_LIVENESS=off` disables that for a debugger."""
     return os.environ.get("GANGLION_LIVENESS", "") != "off"
 
 
 def stopped(pid: int) -> bool:
-    """Say whether a process is stopped (SIGSTOP, a debugger); False where the system does not tell."""
+    """Return True if a process is stopped (SIGSTOP, a debugger); False where the system cannot tell."""
     return proc(f"{pid}/stat").rpartition(")")[2].split()[:1] in (["T"], ["t"])
 
 
 @contextlib.contextmanager
 def quiesced(pids: Sequence[int], span_s: float = 0.05) -> Iterator[bool]:
-    """Stop children of ours, all threads of each, while the block lasts; yield whether all of them are stopped.
+    """Stop children of this process, with all their threads, during the block; yield True if all are stopped.
 
-    Nothing else runs in this process meanwhile, so keep it short; `span_s` is how long one that cannot be stopped at
-    once (it waits for its disk) may take. Where one was stopped from outside before, none is touched: it would be
-    woken afterwards.
+    Nothing else runs in this process meanwhile, so keep the block short. `span_s` limits the wait for a child that
+    cannot stop at once because it waits for its disk. If a child was already stopped from outside, no child is stopped:
+    the end of the block would resume it.
     """
     touched: list[int] = []
     try:
@@ -130,7 +130,7 @@ def _stops(pid: int, until_s: float) -> bool:
 
 
 def usage(pid: int) -> tuple[float, int]:
-    """Return the seconds of processor time and the bytes of memory of a process; zeros where they are not known."""
+    """Return seconds of processor time and bytes of memory of a process; zeros where they are not known."""
     fields, pages = proc(f"{pid}/stat").rpartition(")")[2].split(), proc(f"{pid}/statm").split()[1:2]
     if not fields or not pages:
         return 0.0, 0
@@ -139,20 +139,20 @@ def usage(pid: int) -> tuple[float, int]:
 
 
 class Family:
-    """Keep a process, with its threads and descendants, on one processor, or give them back.
+    """Pin a process, with its threads and descendants, to one processor, or unpin them.
 
-    Left alone are processes of other users and threads whose affinity is neither that which they inherited nor ours:
-    their author has set it.
+    Processes of other users are not changed. Threads with an affinity that is neither inherited nor set here are not
+    changed either: their author has set it.
     """
 
     def __init__(self) -> None:
-        self.at: int | None = None  # the processor on which they are kept, None if they are free
+        self.at: int | None = None  # the processor to which they are pinned, None if they are free
         self._inherited: frozenset[int] = frozenset()
-        self._theirs: set[int] = set()  # threads that their author has placed
-        self._known: set[int] = set()  # processes that were kept: one may lose its parent, and be found no more
+        self._theirs: set[int] = set()  # threads pinned by their author
+        self._known: set[int] = set()  # processes that were pinned: an orphaned one is no longer found as a descendant
 
     def place(self, pid: int, processor: int | None) -> None:
-        """Keep the family of a process on a processor, also what it has started since; None gives it back."""
+        """Pin the family of a process to a processor, including new descendants; None unpins it."""
         if processor is None and self.at is None:
             return
         if self.at is None:
@@ -161,25 +161,25 @@ class Family:
         to = self._inherited if processor is None else frozenset({processor})
         ours = {self._inherited, to, frozenset({self.at})}
         self.at = processor
-        for _ in range(_PASSES_MAX):  # a thread that is started meanwhile may have inherited what was
+        for _ in range(_PASSES_MAX):  # a new thread may have inherited the former affinity
             if not [thread for thread in self._threads({pid, *self._known}) if self._move(thread, ours, to)]:
                 break
 
     def _move(self, thread: int, ours: Collection[object], to: frozenset[int]) -> bool:
-        """Move a thread; say whether it was elsewhere."""
+        """Move a thread; return True if its affinity changed."""
         now = _affinity(thread)
         if thread in self._theirs or now == to:
             return False
         if now not in ours:
             self._theirs.add(thread)
             return False
-        with contextlib.suppress(OSError):  # it has just ended, or the system does not let us
+        with contextlib.suppress(OSError):  # it has just ended, or the system refuses
             os.sched_setaffinity(thread, to)
             return True
         return False
 
     def _threads(self, roots: Iterable[int]) -> Iterator[int]:
-        """Yield the threads of processes of this user and of their descendants, none of one that its author placed."""
+        """Yield the threads of this user's processes and descendants, except processes that their author placed."""
         left, seen = list(roots), set[int]()
         while left:
             pid = left.pop()
@@ -187,14 +187,14 @@ class Family:
                 continue
             seen.add(pid)
             if proc(f"{pid}/status").partition("\nUid:")[2].split()[1:2] != [str(os.geteuid())]:
-                continue  # it may have become another user after it was started
+                continue  # its user may have changed after its start
             self._known.add(pid)
             yield from _listed(f"/proc/{pid}/task")
             left += children_of(pid)
 
 
 def _affinity(thread: int) -> frozenset[int]:
-    """Return the processors on which a thread may run; none for one that has ended."""
+    """Return the processors on which a thread may run; none for a thread that has ended."""
     try:
         return frozenset(os.sched_getaffinity(thread))
     except OSError:
@@ -202,14 +202,14 @@ def _affinity(thread: int) -> frozenset[int]:
 
 
 def end_adopted(spared: set[int]) -> list[str]:
-    """Kill and reap our children, and what we adopt by that, except `spared`; return them in words."""
+    """Kill and reap children of this process and orphans it adopts, except `spared`; return them as text."""
     found: dict[str, None] = {}
     until_s = time.monotonic() + LEAVE_KILL_S
     while time.monotonic() < until_s and (left := set(children_of(os.getpid())) - spared):
         for pid in sorted(left):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0]:
-                    continue  # it had ended by itself, and only waited to be reaped
+                    continue  # it had ended by itself and only had to be reaped
             found[f"process {pid}"] = None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -218,7 +218,7 @@ def end_adopted(spared: set[int]) -> list[str]:
 
 
 def may_change_user() -> bool:
-    """Say whether this process may start others as any user, give them files, and end them."""
+    """Return True if this process may start others as any user, give them files, and kill them."""
     found = re.search(r"^CapEff:\s*(\w+)", proc("self/status"), re.MULTILINE)
     if found is None:
         return os.geteuid() == 0
@@ -226,7 +226,7 @@ def may_change_user() -> bool:
 
 
 def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> None:
-    """Become another user for good; OSError if that is not allowed. The parent-death signal is cleared by that."""
+    """Become another user permanently; OSError if that is not allowed. This clears the parent-death signal."""
     if uid != os.geteuid() or gid != os.getegid():
         os.setgroups(list(groups))
         os.setresgid(gid, gid, gid)
@@ -237,14 +237,14 @@ def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> N
 
 
 def dump_nothing() -> None:
-    """Leave no core file if we crash; children may raise their limit again."""
+    """Write no core file on a crash; children may raise their limit again."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 PRIVATE = 0o077
-"""The umask of a run with several users: other users can read nothing that it writes."""
-_WAY = 0o711  # a folder that others may pass through, and not list
+"""The umask of a run with several users: other users cannot read its files."""
+_WAY = 0o711  # other users may pass through the folder, but not list it
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +258,11 @@ class User:
     home: str
 
     def own(self, path: Path) -> None:
-        """Make a file that only the user can read, or give the user the one that is there."""
+        """Make a file that only the user can read, or give the user the existing file."""
         self._give(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), 0o600)
 
     def own_folder(self, path: Path) -> None:
-        """Make a folder that only the user can enter, or give the user the one that is there."""
+        """Make a folder that only the user can enter, or give the user the existing folder."""
         path.mkdir(mode=0o700, exist_ok=True)
         self._give(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC), 0o700)
 
@@ -274,7 +274,7 @@ class User:
             os.close(fd)
 
     def passes(self, path: Path) -> bool:
-        """Say whether the user may pass through a folder, by owner, groups and mode."""
+        """Return True if owner, groups and mode let the user pass through a folder."""
         status = path.stat()
         if status.st_uid == self.uid:
             return bool(status.st_mode & stat.S_IXUSR)
@@ -299,7 +299,7 @@ def users_of(plan: Plan) -> list[str]:
 
 
 def check_users(plan: Plan, results: Path) -> list[User]:
-    """Return the users of a plan; UsageError says why a process could not run as one of them."""
+    """Return the users of a plan; UsageError if a process cannot run as one of them."""
     users = [user_of(name) for name in users_of(plan)]
     others = [user for user in users if user.uid != os.geteuid()]
     if others and not may_change_user():
@@ -320,13 +320,13 @@ def check_users(plan: Plan, results: Path) -> list[User]:
 
 
 def _wall(user: User, path: Path) -> Path | None:
-    """Return the first existing folder on the way to a place that a user may not pass through."""
+    """Return the first existing folder of a path that a user may not pass through."""
     path = path.resolve()
     return next((p for p in [*reversed(path.parents), path] if p.is_dir() and not user.passes(p)), None)
 
 
 def open_ways(folders: Sequence[Path]) -> None:
-    """Let users pass through folders of a run, and read none of the files in them."""
+    """Let users pass through folders of a run without access to the files in them."""
     for folder in folders:
         folder.mkdir(exist_ok=True)
         for entry in folder.iterdir():

@@ -1,12 +1,12 @@
-"""The warm parent: has imported what every participant needs, and forks participants in milliseconds.
+"""The warm parent: imports the modules that every participant needs, and forks participants in milliseconds.
 
-It is a process of its own, started with `python -m ganglion.supervisor.launch.warm`. It has no bus socket, no loop, no
-thread and no lock, so that a fork copies nothing that could hang. Orders come as msgpack over a socket pair, one
-message each, with the descriptors of the new process beside them.
+The warm parent is a process of its own, started with `python -m ganglion.supervisor.launch.warm`. It has no bus socket,
+no loop, no thread and no lock, so that a fork copies nothing that could hang. Orders are msgpack messages over a socket
+pair, with the descriptors of the new process attached.
 
-It forks twice. The process in the middle ends at once, so that the new one becomes a child of the supervisor (which
-adopts orphans) and outlives its warm parent. Only then is the parent-death signal set, since it belongs to the parent
-of that moment, and the parent is looked at once more, since it may have ended in between.
+The warm parent forks twice. The intermediate process ends at once, so that the new process becomes a child of the
+supervisor (which adopts orphans) and survives the warm parent. The parent-death signal is set only after that, because
+it applies to the current parent. Then the parent is checked once more, because it may have ended in between.
 
 Works on Linux; elsewhere participants are started by exec.
 """
@@ -36,18 +36,18 @@ from ganglion.supervisor.launch.system import become, die_with_parent, name_proc
 Entry = Callable[[dict[str, str]], int]
 IMPORT = "import"
 ORDER_BYTES = 64 * 1024  # variables of one process; documents travel through its standard input
-_FDS = 3  # standard input, output of the process (both streams), descriptors of one order at most
-_REPARENT_S = 2.0  # the process in the middle ends within a fraction of a millisecond
+_FDS = 3  # standard input, output (both streams), descriptors of one order at most
+_REPARENT_S = 2.0  # the intermediate process ends within a fraction of a millisecond
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve orders: socket, number of the supervisor, `word=module:function` for each entry, modules to import."""
+    """Serve orders; arguments: socket, supervisor's pid, `word=module:function` per entry, modules to import."""
     channel, supervisor = socket.socket(fileno=int(arguments[0])), int(arguments[1])
     die_with_parent()
     if os.getppid() != supervisor:
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # it would take a sixth of the imports, and finds nothing; the processes have it again
+    gc.disable()  # a sixth of the import time, without effect; enabled again in the forked processes
     name_process("ganglion-warm")
     entries: dict[str, Entry] = {}
     for argument in arguments[2:]:
@@ -57,22 +57,22 @@ def main(arguments: Sequence[str]) -> int:
             entries[word] = getattr(importlib.import_module(module), name)
         else:
             importlib.import_module(argument)
-    registry.entries("environment")  # the table of what is installed is read once, and not by each of them
+    registry.entries("environment")  # the table of plugins is read once, not by each process
     _warm_up([])
     channel.send(msgpack.packb([0, os.getpid()]))
     serve(channel, entries, supervisor)
     sys.stdout.flush()
-    os._exit(0)  # taking down all that was imported takes as long as a phase
+    os._exit(0)  # the usual teardown of all imported modules takes as long as a phase
 
 
 def _warm_up(modules: Sequence[str]) -> None:
-    """Import modules, and prove that a fork copies nothing that could hang; LaunchError if one started a thread."""
+    """Import modules, and verify that a fork copies nothing that could hang; LaunchError if a thread was started."""
     for module in modules:
         importlib.import_module(module)
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
     if threads != 1:
         raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
-    gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
+    gc.freeze()  # a collection in a child would otherwise copy every page that it reads
 
 
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
@@ -100,13 +100,13 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
             os.close(fd)
         channel.send(msgpack.packb(answer))
         if go >= 0:
-            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor notices its end
+            with contextlib.suppress(BrokenPipeError):  # the process was killed; the supervisor detects its end
                 os.write(go, b"g")
             os.close(go)
 
 
 def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
-    """Run `begin` in a grandchild once a byte comes; return its number and the byte's descriptor, or OSError."""
+    """Run `begin` in a grandchild after a byte is written to the returned descriptor; return its pid too; OSError."""
     read, write = os.pipe()
     wait, go = os.pipe()
     middle = os.fork()
@@ -141,11 +141,11 @@ def _fork_again(read: int, write: int, wait: int, begin: Callable[[], NoReturn])
             os._exit(1)
         time.sleep(0.0001)
     if not os.read(wait, 1):
-        os.kill(os.getpid(), signal.SIGKILL)  # an exit status would be one of its program
+        os.kill(os.getpid(), signal.SIGKILL)  # an exit status would be taken for one of its program
     os.close(wait)
     try:
         begin()
-    except BaseException:  # noqa: BLE001 - whatever it is, no second warm parent may come of it
+    except BaseException:  # noqa: BLE001 - no error may produce a second warm parent
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -164,10 +164,10 @@ def _begin(
     if mask is not None:
         os.umask(mask)
     if user is not None:
-        become(*user)  # first of all; and what follows would not survive it
+        become(*user)  # first: the rest would not survive the change of user
     die_with_parent()
     if os.getppid() != supervisor:
-        os._exit(1)  # it has just ended, or it cannot adopt: this process would not be watched
+        os._exit(1)  # the supervisor has ended, or cannot adopt: this process would not be watched
     os.setsid()
     channel.close()
     for target, fd in enumerate([fds[0], fds[1], fds[1]]):
@@ -180,14 +180,14 @@ def _begin(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     name_process(name)
     gc.enable()
-    random.seed()  # every process would otherwise go on with the same state of the module's generator
+    random.seed()  # otherwise every process would continue with the same state of the random generator
     enter(entry, variables)
 
 
 def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
-    """Run the entry of a new process and end it with its status; an error that nothing caught goes to stderr."""
+    """Run the entry of a new process and end it with its status; an uncaught error is printed to stderr."""
     status = 1
-    # New streams: the old ones remember what the warm parent's descriptors were.
+    # New streams: the old ones keep state of the warm parent's descriptors.
     sys.stdout, sys.stderr = (
         open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         for fd in (1, 2)
@@ -196,11 +196,11 @@ def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
         status = entry(variables)
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-    except BaseException:  # noqa: BLE001 - the outermost frame of the process: what is lost here is lost
+    except BaseException:  # noqa: BLE001 - the outermost frame of the process: an error is reported here or never
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # the reader is gone
+            with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe
                 stream.flush()
         os._exit(status)
 
