@@ -54,8 +54,7 @@ class Broker:
 
     A front calls `connect` for a new connection, `receive` for each message that its fast path does not forward itself,
     `disconnect` when a connection is lost, and `tick` a few times a second. After each call the front performs the
-    effects in order. Times are monotonic seconds. The broker knows names, permissions and open calls; it does not know
-    episodes.
+    effects in order. Times are monotonic seconds. The broker knows names, permissions and open calls, not episodes.
 
     `admissions` are the names that may join from the start. A broker that replaces another one therefore knows the
     superseded incarnations at once.
@@ -390,7 +389,7 @@ class Broker:
             return [Note("warning", "message.forbidden", {"name": link.name, "reason": text[:300]})]
         return [self._error(link, serial, "forbidden", text)]
 
-    # -- the kernel's own words ---------------------------------------------------------------------------------------
+    # -- messages of the kernel ---------------------------------------------------------------------------------------
     def _say(self, link: Link, head: Head, body: bytes) -> Send:
         return Send(link, (b"", encode_head(head), body))
 

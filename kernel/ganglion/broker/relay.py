@@ -25,13 +25,12 @@ class Relay(Broker):
     """Route messages between the peers of one node, and pass all other messages to the kernel's broker.
 
     Each peer has an uplink, over which it joins the kernel's broker under its own name with its own token. The kernel's
-    broker treats it as any other peer and decides about all messages of the uplink. Messages within the node are
-    subject to the same permissions. The relay reports by `kernel.near` what the kernel's broker cannot see: whose
-    answers a peer awaits here, who awaits its answers when it is lost, and the number of local messages. Only the
-    kernel's broker sends LOST, because it knows which peers return.
+    broker treats it as any other peer and decides about all messages of the uplink. Messages within the node have the
+    same permissions. The relay reports by `kernel.near` what the kernel's broker cannot see: whose answers a peer
+    awaits here, who awaits a lost peer, and how many messages were local. Only the kernel's broker sends LOST, because
+    it knows which peers return.
 
-    In addition to the calls of `Broker`, a front calls `descend` for a message from an uplink and `fall` for a lost
-    uplink.
+    Beside the calls of `Broker`, a front calls `descend` for a message from an uplink and `fall` for a lost uplink.
     """
 
     def __init__(self, version: str, pid: int, now_s: float, peers_max: int = limits.PEERS) -> None:
@@ -63,7 +62,7 @@ class Relay(Broker):
         assert self._ups.keys() <= self.links.keys()
         assert self._asked.keys() | self._told.keys() <= self._ups.keys()
 
-    # -- from above ---------------------------------------------------------------------------------------------------
+    # -- messages from the kernel's side ------------------------------------------------------------------------------
     def descend(self, up: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
         """Decide about one message `[from][head][body][blob ...]` from the kernel's broker to a peer."""
         link = self.links.get(up.key)
@@ -117,7 +116,7 @@ class Relay(Broker):
         note = Note("info", "peer.joined", {"name": peer.name, "language": peer.language})
         return [*effects, Send(link, tuple(frames)), note]
 
-    # -- from below ---------------------------------------------------------------------------------------------------
+    # -- messages from the peers of the node --------------------------------------------------------------------------
     def _hello(self, link: Link, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
         if head.verb is Verb.BYE:
             return [*self._end(link, "left", now_s), Close(link, "left")]
@@ -158,7 +157,7 @@ class Relay(Broker):
         news = self._tell_near(link) if head.verb is Verb.BYE or head.call == "kernel.overdue" else []
         return [*news, Send(up, (b"", *map(bytes, frames[1:])))]
 
-    # -- the ends of connections --------------------------------------------------------------------------------------
+    # -- ends of connections ------------------------------------------------------------------------------------------
     def _end(self, link: Link, reason: str, now_s: float) -> list[Effect]:
         effects = super()._end(link, reason, now_s)
         up = self._forget(link)

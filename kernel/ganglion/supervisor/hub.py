@@ -405,7 +405,7 @@ class Hub:
             bound.close()
         self._bound = []
 
-    # -- the next one -------------------------------------------------------------------------------------------------
+    # -- replacement --------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that is starting a broker handles this end

@@ -26,9 +26,8 @@ def thinned(values: Sequence[float], width: int) -> list[float]:
 class Pace:
     """Take in the events of a phase; the times may come from any monotonic clock.
 
-    Episodes are numbered: a resumed phase also counts the episodes before the resume. `limit` is the number of episodes
-    of all workers, None where a condition ends the phase. `returns` are those of the phase's own episodes, without
-    evaluations.
+    Episodes are numbered: a resumed phase also counts those before the resume. `limit` is the number of episodes of all
+    workers, None where a condition ends the phase. `returns` are those of the phase's own episodes.
     """
 
     name: str

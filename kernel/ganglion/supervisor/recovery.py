@@ -240,7 +240,7 @@ class Restarter:
         self._tell(run, event.PEER_RESTARTED, member, kind=member.lost_way, took_s=round(took_s, 3))
         self._report(run, member, "restarted", f"after {took_s:.2f} s; {member.lost_way}")
 
-    # -- no successor -------------------------------------------------------------------------------------------------
+    # -- losses without a successor -----------------------------------------------------------------------------------
     def _lose(self, run: Run, member: Member) -> None:
         run.lost.append(member)
         self._tell_lost(run, member)
@@ -274,7 +274,7 @@ class Restarter:
             member.kill_hung(f"it did not answer {overdue.call[:80]} within {overdue.waited_s:.1f} s")
         return Done()
 
-    # -- telling ------------------------------------------------------------------------------------------------------
+    # -- reporting ----------------------------------------------------------------------------------------------------
     def _tell(self, run: Run, name: str, member: Member, **fields: Any) -> None:
         known = {"name": member.name, "label": member.label, "incarnation": member.incarnation}
         self._supervisor.tell(run, name, {**known, **fields})

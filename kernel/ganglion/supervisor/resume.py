@@ -239,7 +239,7 @@ class Checkpoints:
     def _folders(self) -> list[Path]:
         return sorted(self._checkpoints.glob(_FOLDER + "[0-9]" * 9))
 
-    # -- going back ---------------------------------------------------------------------------------------------------
+    # -- restoring ----------------------------------------------------------------------------------------------------
     def restore(self, checkpoint: Checkpoint) -> None:
         """Replace all journals of the run by those of a checkpoint; after a StoreError it may be called again."""
         try:
@@ -424,10 +424,9 @@ def _unheard(run: Run) -> str:
 def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
     """Return the variables that tell the store which rows to withdraw.
 
-    Open episodes are always withdrawn. Rows sealed after a checkpoint of all processes are withdrawn too: they are
-    produced again, and differ after an interruption, which ends episodes early. Rows sealed after the begin of a phase
-    are compared when they are produced again, unless the run was interrupted in the phase. A phase that is not
-    repeatable keeps its rows.
+    Open episodes are always withdrawn. Rows sealed after a checkpoint of all processes are withdrawn: they come again,
+    and differ after an interruption, which ends episodes early. Rows sealed after the begin of a phase are compared
+    when they come again, unless the run was interrupted in it. A phase that is not repeatable keeps its rows.
     """
     if recovery.begin is None and recovery.checkpoint is None:
         return {}

@@ -97,7 +97,7 @@ class Member:
         launched = None if self.process is None else self.process.launched
         return "" if launched is None else launched.node
 
-    # -- its connection ----------------------------------------------------------------------------------------------
+    # -- connection --------------------------------------------------------------------------------------------------
     def came(self) -> None:
         """Record that it has joined."""
         self.joined, self.lost_reason = True, ""
@@ -109,7 +109,7 @@ class Member:
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
-    # -- its life -----------------------------------------------------------------------------------------------------
+    # -- life cycle ---------------------------------------------------------------------------------------------------
     def leave(self, patience_s: float | None = None) -> None:
         """Ask it to leave if it has joined, else end it by signal; deadlines escalate to SIGTERM and SIGKILL."""
         self.dismissed = True
@@ -156,7 +156,7 @@ class Member:
             loop = asyncio.get_running_loop()
             loop.call_at(self.child.deadline_s + 0.001, lambda: self._enter(self.child.tick(loop.time())))
 
-    # -- words --------------------------------------------------------------------------------------------------------
+    # -- texts --------------------------------------------------------------------------------------------------------
     @property
     def last_words(self) -> list[str]:
         """Return the last lines that its process printed."""
@@ -532,7 +532,7 @@ class Run:
                 member.report_s = math.inf if member.place.attached else now_s + min(length_s, _REPORT_MAX_S)
         return due
 
-    # -- the end in words ---------------------------------------------------------------------------------------------
+    # -- the report of the end ----------------------------------------------------------------------------------------
     def conclude(self) -> Outcome:
         """Return the outcome of the run, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)

@@ -70,10 +70,9 @@ class Settings:
     """Hold the settings of a supervisor.
 
     `store` is a URI, or None to store nothing. `run` is the id of the only run, None for a daemon. `tcp` requests a
-    loopback endpoint beside the socket file, at any free port or at the endpoint `bind`. `bind` may also be a further
-    socket file. `remote` is an encrypted endpoint for other machines. `allow` are the packages that import paths may
-    name. `logs` is the folder for the broker's output. `cpus` sets the placement of workers: measured, free, or a list
-    of processors.
+    loopback endpoint beside the socket file, at any free port or at `bind`, which may also be a further socket file.
+    `remote` is an encrypted endpoint for other machines. `allow` are the packages that import paths may name. `logs` is
+    the folder for the broker's output. `cpus` sets the placement of workers: measured, free, or processors.
     """
 
     results: Path
@@ -129,7 +128,7 @@ class Supervisor:
         self.launcher.relay = self.relays.endpoint
         self.local.on_warm_lost = self.restarter.warm_lost
 
-    # -- coming up and going down -------------------------------------------------------------------------------------
+    # -- opening and closing ------------------------------------------------------------------------------------------
     async def open(self, first: Plan | None = None) -> Connection:
         """Start the broker and join it; after a LaunchError nothing is left behind.
 
@@ -197,7 +196,7 @@ class Supervisor:
             shutil.rmtree(self.folder, ignore_errors=True)
         return found
 
-    # -- a run --------------------------------------------------------------------------------------------------------
+    # -- one run ------------------------------------------------------------------------------------------------------
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the faults of a plan that only its plugins can detect; they are loaded in a child process."""
         if self._checking is not None and self._checking[0] is plan:
@@ -484,7 +483,7 @@ class Supervisor:
         with contextlib.suppress(GanglionError):
             await self.bus.ask(KERNEL, "kernel.withdraw", messages.Withdraw(names), LEAVE_KILL_S)
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
     def peer_joined(self, joined: messages.Joined) -> None:
         """Record that a member has joined."""
         member, run = self._member(joined.peer)
@@ -568,7 +567,7 @@ class Supervisor:
             text = f"{wait}: {state}; gives up in {max(0.0, left_s):.1f} s"
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
-    # -- what we are asked --------------------------------------------------------------------------------------------
+    # -- calls of governors -------------------------------------------------------------------------------------------
     async def _need(self, caller: str, need: messages.Need) -> messages.Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):

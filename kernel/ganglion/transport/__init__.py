@@ -1,1 +1,1 @@
-"""SOCKETS: the only room that knows pyzmq and uvloop."""
+"""SOCKETS: the only room that imports pyzmq and uvloop."""

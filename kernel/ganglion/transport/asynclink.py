@@ -15,10 +15,10 @@ _BROKER = "broker"
 
 
 class AsyncLink(asyncio.Protocol):
-    """Speak to a broker natively on the running event loop.
+    """Exchange messages with a broker over native ZMTP on the running event loop.
 
-    `on_message` gets the frames of each message, `on_closed` the reason, once, when the connection has ended; it is
-    not called after our own `close`.
+    `on_message` receives the frames of each message. `on_closed` receives the reason once, when the connection has
+    ended; it is not called after `close`.
     """
 
     def __init__(self, on_message: Callable[[list[bytes]], None], on_closed: Callable[[str], None]) -> None:
@@ -56,7 +56,7 @@ class AsyncLink(asyncio.Protocol):
         while self._transport is None:
             try:
                 await asyncio.get_running_loop().create_unix_connection(lambda: self, path)
-            except BlockingIOError:  # where many connect at once it refuses instead of letting us wait
+            except BlockingIOError:  # under many simultaneous connects a unix socket refuses instead of blocking
                 await asyncio.sleep(RETRY_S["connect"])
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -66,20 +66,20 @@ class AsyncLink(asyncio.Protocol):
         self._transport.write(b"".join(encode(frames)))
 
     def close(self) -> None:
-        """Close after what was sent has been written; no callback follows."""
+        """Close after all sent messages were written; no callback follows."""
         self._closed = True
         self._reason = self._reason or "we closed the connection"
         if self._transport is not None:
             self._transport.close()
 
-    # -- what the event loop calls ------------------------------------------------------------------------------------
+    # -- callbacks of the event loop ----------------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has the same methods but another type
         self._speak()
 
     def data_received(self, data: bytes) -> None:
-        """Decode a chunk and hand on its messages."""
+        """Decode a chunk and pass on its messages."""
         connection = self._connection
         try:
             messages = connection.messages(data, self._time())
@@ -98,13 +98,13 @@ class AsyncLink(asyncio.Protocol):
             self._on_message(frames)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail the handshake that is waited for, or report the end of the connection, once."""
+        """Fail a pending handshake, or report the end of the connection, once."""
         reason = self._reason or (str(error) if error else "it closed the connection")
         self._reason = reason
         joined = self._opened.done()  # before that, `connect` raises
         if not joined:
             self._opened.set_exception(PeerLost(_BROKER, reason))
-            self._opened.exception()  # perhaps no caller waits
+            self._opened.exception()  # mark as retrieved: perhaps no caller waits
         if not self._closed:
             self._closed = True
             if joined:

@@ -1,4 +1,4 @@
-"""Links for simple peers: one thread, one socket, no event loop; libzmq with CURVE where keys are given."""
+"""Links for simple peers: one thread, one socket, no event loop; libzmq with CURVE if keys are given."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ganglion.transport.zmtp import Connection, State, encode
 if TYPE_CHECKING:
     from ganglion.transport.zmqlink import ZmqBlockingLink
 
-_READ_BYTES = 65_536  # one wakeup takes what a step's messages need
+_READ_BYTES = 65_536  # one read takes the messages of a step
 _READ_LARGE_BYTES = 1024 * 1024  # within a large frame
-_JOIN_BYTES = 65_536  # below, one copy is cheaper than a system call that gathers
-CONNECT_S = 5.0  # a broker of ours greets within milliseconds
+_JOIN_BYTES = 65_536  # below this size one copy is cheaper than a gathering system call
+CONNECT_S = 5.0  # a broker of Ganglion answers within milliseconds
 _BROKER = "broker"
 _FOREVER_S = 1e6
 
 
 class BlockingLink:
-    """Speak to a broker natively, blocking.
+    """Exchange messages with a broker over native ZMTP, blocking.
 
-    Calls must not overlap: two threads may share a link under one lock. A `send` that finds the broker not reading
-    takes in what has arrived meanwhile, so that two peers that send to each other cannot stand for ever.
+    Calls must not overlap: two threads may share a link under one lock. While the broker does not read, `send` receives
+    incoming messages, so that two peers that send to each other cannot deadlock.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -43,8 +43,8 @@ class BlockingLink:
         self._connection = Connection(listening=False)
         self._timeout_s: float | None = None
         self._lost = ""
-        # With a timeout Python waits in poll(2) and the socket never blocks. That is wanted even for ever: a
-        # thread that sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads.
+        # With a timeout Python waits in poll(2) and the socket is non-blocking. That is also used for unlimited waits:
+        # a thread in recv(2) on a unix socket is also woken, needlessly, when the other side reads.
         connected.settimeout(_FOREVER_S)
 
     @classmethod
@@ -73,7 +73,7 @@ class BlockingLink:
         if len(frames) <= 3 or sum(map(len, frames)) < _JOIN_BYTES:
             self._send_all(b"".join(parts))
         else:
-            for part in parts:  # a large array is not copied once more
+            for part in parts:  # avoids another copy of a large array
                 self._send_all(part)
 
     def _send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -103,9 +103,9 @@ class BlockingLink:
                     raise self._gone(error.strerror or str(error)) from error
 
     def receive(self, timeout_s: float | None = None) -> list[bytes] | None:
-        """Return the next message, or None after `timeout_s` without one; None as a timeout waits for ever.
+        """Return the next message, or None after `timeout_s` without one; a timeout of None waits without limit.
 
-        PeerLost: the broker is gone, or it broke the protocol; messages that came before are returned first.
+        PeerLost: the connection has ended, or the broker broke the protocol; earlier messages are returned first.
         """
         messages = self._messages
         if messages:
@@ -127,11 +127,11 @@ class BlockingLink:
         return bool(self._messages)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for; look at `pending` first."""
+        """Return the descriptor to wait for; check `pending` first."""
         return self._socket.fileno()
 
     def close(self, linger_s: float = 0.5) -> None:
-        """Close; what was sent is still delivered by the system for at most `linger_s`."""
+        """Close; the system still delivers sent messages for at most `linger_s`."""
         if self._socket.fileno() >= 0:
             if self._socket.family != socket.AF_UNIX:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, int(linger_s + 0.99)))
@@ -166,7 +166,7 @@ class BlockingLink:
         return True
 
     def _speak(self) -> None:
-        """Send what the protocol itself has to say."""
+        """Send the pending output of the protocol itself."""
         data = bytes(self._connection.outgoing)
         self._connection.outgoing.clear()
         if data:
@@ -178,7 +178,7 @@ class BlockingLink:
 
 
 def _reach(connected: socket.socket, address: Any, deadline_s: float) -> None:
-    """Connect, and be patient: where many connect at once a unix socket refuses instead of letting us wait."""
+    """Connect, with retries: under many simultaneous connects a unix socket refuses instead of blocking."""
     while True:
         try:
             connected.connect(address)
@@ -194,8 +194,8 @@ def connect_blocking(
 ) -> BlockingLink | ZmqBlockingLink:
     """Return a blocking link to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none.
 
-    With `keys` it is encrypted. Without them UsageError for an endpoint on another machine: nothing is sent there that
-    others could read.
+    With `keys` the link is encrypted. Without keys an endpoint on another machine raises UsageError: nothing is sent
+    there in plain text.
     """
     if keys is None:
         if not parse_endpoint(endpoint).local:

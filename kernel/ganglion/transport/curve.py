@@ -1,4 +1,4 @@
-"""CURVE keys: pairs in Z85, and the three that a peer needs for a kernel on another machine."""
+"""CURVE keys: pairs in Z85, and the three keys that a peer needs for a kernel on another machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ganglion.errors import UsageError
 
 SECRETS = ("GANGLION_TOKEN", "GANGLION_SECRET_KEY")
-"""Variables that a participant takes out of its environment once it has read them."""
+"""Variables that a participant removes from its environment after reading them."""
 
 _SERVER, _PUBLIC, _SECRET = "GANGLION_SERVER_KEY", "GANGLION_PUBLIC_KEY", "GANGLION_SECRET_KEY"
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\Z")  # 32 bytes in Z85
@@ -25,9 +25,9 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """Hold what a peer needs: the key by which it knows the kernel, and a pair of its own that the kernel admits.
+    """Hold the keys of a peer: the server key that authenticates the kernel, and the peer's own pair.
 
-    Raises UsageError for what is no key, with its name and never its value.
+    Raises UsageError for an invalid key; the message has the key's name and never its value.
     """
 
     server: str
@@ -40,7 +40,7 @@ class ClientKeys:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> ClientKeys | None:
-        """Return the keys that variables name, None if they name no server's; UsageError if one is missing."""
+        """Return the keys from environment variables, None without a server key; UsageError if another is missing."""
         if not variables.get(_SERVER):
             return None
         for name in (_PUBLIC, _SECRET):
@@ -49,12 +49,12 @@ class ClientKeys:
         return cls(variables[_SERVER], variables[_PUBLIC], variables[_SECRET])
 
     def variables(self) -> dict[str, str]:
-        """Return the variables by which a program gets these keys."""
+        """Return the variables that pass these keys to a program."""
         return {_SERVER: self.server, _PUBLIC: self.public, _SECRET: self.secret}
 
 
 def check_key(value: object, what: str) -> str:
-    """Return a key if it is one, else raise UsageError."""
+    """Return a valid key; raise UsageError for an invalid one."""
     if not isinstance(value, str) or not _KEY.match(value):
         found = f"{len(value)} characters" if isinstance(value, str) else type(value).__name__
         raise UsageError(f"{what}: expected a CURVE key of 40 characters in Z85, found {found}")
@@ -62,8 +62,8 @@ def check_key(value: object, what: str) -> str:
 
 
 def new_pair() -> KeyPair:
-    """Return a new pair of keys, from the system's random numbers; UsageError if libzmq was built without CURVE."""
-    import zmq  # not before it is needed: a kernel that only this machine reaches has no libzmq
+    """Return a new random pair of keys; UsageError if libzmq was built without CURVE."""
+    import zmq  # imported only here: a kernel without other machines does not load libzmq
 
     try:
         public, secret = zmq.curve_keypair()

@@ -1,4 +1,4 @@
-"""Endpoints: `ipc:///path` and `tcp://host:port`, which of them stay on this machine, and sockets bound there."""
+"""Endpoints: `ipc:///path` and `tcp://host:port`, which of them are local, and sockets bound there."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from ganglion.errors import DeadlineExceeded, LaunchError, PeerLost
 
-_BACKLOG = 128  # connections that the system holds until they are accepted
+_BACKLOG = 128  # connections that the system queues until they are accepted
 _OWNER_ALONE = 0o600
 _LOOPBACK_4, _LOOPBACK_6 = 127, bytes(15) + b"\1"
-_PATH_BYTES_MAX = 107  # sun_path of Linux holds 108 with its zero; macOS 104, where bind says so itself
+_PATH_BYTES_MAX = 107  # sun_path of Linux holds 108 with its zero; macOS 104, where bind reports the error
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Say where a broker is: `path` of a socket file, or `host` and `port`."""
+    """Hold the address of a broker: the `path` of a socket file, or `host` and `port`."""
 
     path: str = ""
     host: str = ""
@@ -34,19 +34,19 @@ class Endpoint:
 
     @property
     def local(self) -> bool:
-        """Return whether only this machine can reach it."""
+        """Return whether only this machine can reach the endpoint."""
         if self.path or self.host == "localhost":
             return True
-        try:  # by hand: the module ipaddress would be a twentieth of a broker's start
+        try:  # without the module ipaddress, whose import takes a twentieth of a broker's start
             if ":" in self.host:
                 return socket.inet_pton(socket.AF_INET6, self.host) == _LOOPBACK_6
             return socket.inet_pton(socket.AF_INET, self.host)[0] == _LOOPBACK_4
         except OSError:
-            return False  # a name may lead anywhere
+            return False  # a name may resolve to any machine
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Return the endpoint that `text` names; LaunchError says what is wrong with it."""
+    """Return the endpoint that `text` denotes; LaunchError says what is wrong with it."""
     scheme, found, rest = text.partition("://")
     if found and scheme == "ipc":
         if not rest.startswith("/"):
@@ -65,7 +65,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 @contextlib.contextmanager
 def connecting(endpoint: str, timeout_s: float, close: Callable[[], None]) -> Iterator[None]:
-    """Close what was begun where a connection does not come about; PeerLost or DeadlineExceeded says why."""
+    """On a failed connection call `close` and raise PeerLost or DeadlineExceeded with the reason."""
     try:
         yield
     except BaseException as error:
@@ -79,10 +79,10 @@ def connecting(endpoint: str, timeout_s: float, close: Callable[[], None]) -> It
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Hold a socket that listens, and the endpoint as it was bound.
+    """Hold a listening socket, and its endpoint as bound.
 
-    As long as one process holds the socket no other process can listen there. A peer that connects while none accepts
-    waits: a broker that is handed the socket after another one has died finds its peers waiting.
+    While one process holds the socket, no other process can listen there. A peer that connects while no process accepts
+    waits: a broker that inherits the socket after the death of another one finds its peers waiting.
     """
 
     listening: socket.socket
@@ -90,7 +90,7 @@ class Bound:
     _inode: int = 0
 
     def close(self) -> None:
-        """Listen no more, and remove the socket file unless a successor has put its own there."""
+        """Stop listening, and remove the socket file unless a successor has replaced it."""
         self.listening.close()
         path = parse_endpoint(self.endpoint).path
         if path:
@@ -100,10 +100,10 @@ class Bound:
 
 
 def bind_local(text: str) -> Bound:
-    """Listen at an endpoint that only this machine can reach; LaunchError says why it cannot be.
+    """Listen at an endpoint that only this machine can reach; LaunchError gives the reason of a failure.
 
-    A socket file has mode 0600, a folder that is missing is made with 0700. A file without a listener is
-    replaced; it belongs to a broker that has died.
+    A socket file has mode 0600; a missing folder is made with mode 0700. A socket file without a listener is replaced;
+    it belongs to a broker that has died.
     """
     endpoint = parse_endpoint(text)
     if not endpoint.local:
@@ -123,7 +123,7 @@ def _bind_ipc(endpoint: Endpoint) -> Bound:
     path = Path(endpoint.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_unused(path)
-    fresh = path.with_name(f".{os.getpid()}.new")  # renamed when it listens: no peer finds one that does not
+    fresh = path.with_name(f".{os.getpid()}.new")  # renamed once it listens: peers find no socket before that
     fresh.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -152,7 +152,7 @@ def _bind_tcp(endpoint: Endpoint) -> socket.socket:
 
 
 def check_unused(path: Path) -> None:
-    """Raise LaunchError if a process listens at `path`, or something else than a socket is there."""
+    """Raise LaunchError if a process listens at `path`, or if `path` is not a socket."""
     if not path.exists():
         return
     if not path.is_socket():

@@ -1,4 +1,4 @@
-"""Exchange: what the fronts share: the fast path, routes, queues, room, turns, shares of time."""
+"""Exchange: the shared part of the fronts: the fast path, routes, queues, room, turns, shares of time."""
 
 from __future__ import annotations
 
@@ -23,86 +23,86 @@ from ganglion.transport.zmtp import encode, frame_header
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-LARGE_BYTES = 65_536  # pieces from here on are worth not being copied
+LARGE_BYTES = 65_536  # pieces from this size on are forwarded without a copy
 _SPAN_S = 1.0
 _SAVED_S = 0.1
-_WAIT_MAX_S = 0.25  # much less than a peer may be silent
+_WAIT_MAX_S = 0.25  # much less than the silence allowed to a peer
 _UNBOUNDED = frozenset({Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE})
 _LARGE_ROLES = frozenset({Role.BRAIN, Role.GOVERNOR, Role.TABLE})
 _NOISY = "connection.broken connection.failed handshake.refused listener.resting message.forbidden"
 _COUNTED = frozenset(f"{_NOISY} message.undeliverable peer.refused".split())
-_CALL, _TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
+_CALL, _TELL = int(Verb.CALL), int(Verb.TELL)  # as encoded in a head: an enum would cost a call per message
 _ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
-_URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})  # these overtake data that wait
+_URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})  # these overtake queued data
 _SERIAL_BYTES = bytes({0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9}.get(first, first < 0x80) for first in range(256))
-"""The length of a serial, by its first byte; 0 for what no serial begins with, and for unusual encodings."""
+"""The length of a serial by its first byte; 0 for invalid first bytes and unusual encodings."""
 _BODY_FRAMES = range(MESSAGE_FRAMES - 2)
 _WALK = range(MESSAGES_PER_CALLBACK)
 
 
 class Sink:
-    """Take the messages to one connection; each front has a kind of its own.
+    """Receive the messages to one connection; each front has its own kind of sink.
 
-    An append to an empty `out` must put the sink into `Exchange.dirty`; `Exchange.flush` then has it written.
+    After an append to an empty `out` the sink must be added to `Exchange.dirty`; `Exchange.flush` then writes it.
     """
 
     def __init__(self) -> None:
-        self.out: list[bytes] = []  # messages as they go on the wire (ZMTP frames), in any pieces
-        self.large = False  # whether a piece in `out` is worth not being copied
+        self.out: list[bytes] = []  # messages in wire format (ZMTP frames), in pieces of any size
+        self.large = False  # whether `out` has a piece that is forwarded without a copy
         self._held: list[Sink] = []
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take one message of the kernel's decision; like an append to `out`, it is written by `flush`."""
+        """Take one message that the broker sends; `flush` writes it, as with an append to `out`."""
         raise NotImplementedError
 
     def flush(self) -> bool:
-        """Write what `out` holds; return whether more than the mark was waiting before: the sender is to slow down."""
+        """Write `out`; return True if more than the mark was queued before, so that the sender must slow down."""
         raise NotImplementedError
 
     def hold(self, sender: Sink) -> None:
-        """Stop reading from `sender`, unless it is stopped already, until half of what waits here is written."""
+        """Stop reading from `sender`, unless it is stopped already, until half of the queue here is written."""
         if sender not in self._held:
             self._held.append(sender)
             sender.pause()
 
     def release(self) -> None:
-        """Go on reading from all senders that were stopped for this destination."""
+        """Resume reading from all senders that were stopped for this destination."""
         held, self._held = self._held, []
         for sender in held:
             sender.resume()
 
     def pause(self) -> None:
-        """Stop reading, until `resume` was called as often."""
+        """Stop reading until `resume` has been called equally often."""
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
 
     def finish(self, reason: str) -> None:
-        """Write what is waiting, for half a second at most, then close."""
+        """Write the queue, for half a second at most, then close."""
         raise NotImplementedError
 
     def look(self, now_s: float) -> None:
-        """Look at the clock; called with each tick."""
+        """Check the time limits; called with each tick."""
 
 
 class Served(Sink):
-    """Serve one connection of a front: forward what needs no decision, give the broker all else."""
+    """Serve one connection of a front: forward messages that need no decision, pass the others to the broker."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__()
         self._exchange = exchange
-        self._prefix = b""  # the `from` frame of what this peer sends; empty until it has joined
+        self._prefix = b""  # the `from` frame of this peer's messages; empty until it has joined
         self._urgent: deque[list[bytes]] = deque()
         self._backlog: deque[list[bytes]] = deque()
         self.link: Link
-        self.tired = False  # whether `walk` has forwarded as much as one turn allows
+        self.tired = False  # whether `walk` has forwarded as many messages as one turn allows
 
     def walk(self, data: bytes, start: int) -> int:
-        """Forward the messages at `start` that need no decision; return where the first other one begins.
+        """Forward the messages at `start` that need no decision; return the position of the first other one.
 
-        This is the hot path: per message one look at the table of routes, one at the verb, and two appends to the
-        destination's list. What is not plain, allowed and complete is left to `Broker.receive`, which knows all rules.
-        No function is called per message: a call costs as much as all of it.
+        This is the hot path: per message one lookup in the table of routes, one of the verb, and two appends to the
+        destination's list. A message that is not plain, permitted and complete is left to `Broker.receive`, which knows
+        all rules. No function is called per message: a call costs as much as all the rest.
         """
         end = len(data)
         routes = self.link.routes
@@ -140,7 +140,7 @@ class Served(Sink):
                 if verb == _CALL:
                     if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
                         return start
-                    # the name of the call: behind the serial, of an array of three or more, within its frame
+                    # the name of the call: after the serial, of an array of three or more, within its frame
                     named = head + 4 + _SERIAL_BYTES[data[head + 4]]
                     tail = named + 1 + (data[named] & 31)
                     if data[head + 2] < 0x93 or tail > head + 2 + data[head + 1] or data[named:tail] not in route.calls:
@@ -175,8 +175,8 @@ class Served(Sink):
         return start
 
     def forward(self, to: bytes, head: bytes, body: Sequence[bytes]) -> bool:
-        """Forward one message that needs no decision, its body in pieces as they go on the wire; say whether it did."""
-        short = encode([to, head, b""])  # what `walk` judges
+        """Forward one message that needs no decision; `body` is in wire format. Return True if it was forwarded."""
+        short = encode([to, head, b""])  # the part that `walk` checks
         data = b"".join(short)
         if self.walk(data, 0) < len(data):
             return False
@@ -186,7 +186,7 @@ class Served(Sink):
         return True
 
     def joined(self) -> int:
-        """Record the name of a peer that has just joined; return how large its messages may be, 0 before that."""
+        """Record the name of a peer that has just joined; return its largest message in bytes, else 0."""
         peer = self.link.peer
         if peer is None or self._prefix:
             return 0
@@ -195,7 +195,7 @@ class Served(Sink):
         return MESSAGE_BYTES_LARGE if peer.role in _LARGE_ROLES else MESSAGE_BYTES
 
     def overtakes(self, frames: Sequence[bytes], item: list[bytes]) -> bool:
-        """Queue a message before all data if it is urgent; too many of them end the connection."""
+        """Queue an urgent message before all data; too many urgent messages end the connection."""
         if frames[1][1] not in _URGENT:
             return False
         self._urgent.append(item)
@@ -214,10 +214,10 @@ class Served(Sink):
 
 
 class Tally:
-    """Hand notes on; of those that any peer can cause at will, one a second.
+    """Pass log entries on; those that any peer can cause at will are limited to one per second.
 
-    The first of its kind passes at once, the others of the next second are counted: `tick` then says the last of them
-    with the `count`. Of one kind are notes of one event, about one peer; all strangers together are one.
+    The first entry of a kind passes at once. Those of the next second are counted; `tick` then passes the last one on
+    with the `count`. Entries of one event about one peer are of one kind; all unjoined connections count as one peer.
     """
 
     def __init__(self, note: Callable[[Note], None], clock: Callable[[], float]) -> None:
@@ -226,7 +226,7 @@ class Tally:
         self._held: dict[tuple[str, ...], tuple[float, int, Note]] = {}  # since when, how many, the last
 
     def __call__(self, note: Note) -> None:
-        """Hand a note on, or count it."""
+        """Pass a log entry on, or count it."""
         name = str(note.fields.get("name", note.fields.get("source", "")))
         key = (note.event, str(note.fields.get("kind", "")), "" if name.startswith("stranger ") else name)
         if key in self._held:
@@ -238,7 +238,7 @@ class Tally:
         self._note(note)
 
     def tick(self, now_s: float) -> None:
-        """Say what was counted for a second."""
+        """Pass on the entries that were counted for a second."""
         for key, (since_s, count, last) in list(self._held.items()):
             if now_s - since_s < _SPAN_S:
                 continue
@@ -249,17 +249,17 @@ class Tally:
 
 
 class Budget:
-    """Bound the unfinished messages of all connections together: beyond the bound, the connection that came last waits.
+    """Bound the unfinished messages of all connections together: beyond the bound, the newest connection waits.
 
-    The connection that began first is never stopped, so that some message always gets finished: all that it has
-    announced is set aside for it, of the others what has come.
+    The connection that began first is never stopped, so that some message always gets finished. It counts with all
+    bytes that it has announced; the others count with the bytes received.
     """
 
     def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._open: dict[Sink, tuple[int, int]] = {}  # bytes that have come, and that were announced
+        self._open: dict[Sink, tuple[int, int]] = {}  # bytes received, and bytes announced
         self._stopped: list[Sink] = []
-        self.pressed = False  # a connection waited for room when the clocks were last looked at
+        self.pressed = False  # whether a connection waited for room at the last tick
 
     @property
     def tight(self) -> bool:
@@ -267,7 +267,7 @@ class Budget:
         return bool(self._stopped)
 
     def account(self, sink: Sink, arrived: int, announced: int) -> None:
-        """Note how many bytes a connection has sent, and announced, of a message that is not complete."""
+        """Record the bytes received and announced of a connection's unfinished message."""
         if announced < LARGE_BYTES:
             if sink in self._open:
                 self.forget(sink)
@@ -282,7 +282,7 @@ class Budget:
             sink.pause()
 
     def forget(self, sink: Sink) -> None:
-        """Let a finished or ended message make room; connections that wait may go on, and be stopped again."""
+        """Release the room of a finished or ended message; waiting connections resume, and may be stopped again."""
         if self._open.pop(sink, None) is not None:
             stopped, self._stopped = self._stopped, []
             for other in stopped:
@@ -290,9 +290,9 @@ class Budget:
 
 
 class Shares:
-    """Bound the time that the broker's decisions for one peer, or for the strangers of one origin, may take.
+    """Bound the time of the broker's decisions for one peer, or for the unjoined connections of one origin.
 
-    Each may use a `share` of the time, and save up a tenth of a second; then its connection is not read for a
+    Each may use a `share` of the time, and save up a tenth of a second. Beyond that its connection is not read for a
     while. Peers that a run needs have no bound.
     """
 
@@ -301,14 +301,14 @@ class Shares:
         self._credits: dict[str, tuple[float, float]] = {}  # of a peer or an origin: seconds left, and when that was
 
     def spend(self, link: Link, spent_s: float, now_s: float) -> float:
-        """Note the time that a decision took; return for how long nothing is to be read of its sender."""
+        """Record the time of a decision; return for how many seconds the sender is not read."""
         if link.peer is not None and link.peer.role in _UNBOUNDED:
             return 0.0
         key = link.origin if link.peer is None else link.name
         left_s, then_s = self._credits.pop(key, (_SAVED_S, now_s))
         left_s = min(_SAVED_S, left_s + (now_s - then_s) * self._share) - spent_s
         if len(self._credits) >= PEERS:
-            del self._credits[next(iter(self._credits))]  # the one that has said nothing for longest
+            del self._credits[next(iter(self._credits))]  # the one that was silent for longest
         self._credits[key] = left_s, now_s
         return min(_WAIT_MAX_S, max(0.0, -left_s / self._share))
 
@@ -318,12 +318,12 @@ def _no_relay(link: Link) -> None:
 
 
 class Exchange:
-    """Carry out what the broker decides; shared by all fronts of a process."""
+    """Perform the effects that the broker decides; shared by all fronts of a process."""
 
     def __init__(
         self,
         broker: Broker,
-        note: Callable[[Note], None],  # logs; what strangers can cause comes once a second
+        note: Callable[[Note], None],  # logs; entries that unjoined connections can cause come once a second
         clock: Callable[[], float],  # monotonic seconds
         later: Callable[[float, Callable[[], None]], Any],  # calls a function after some seconds
     ) -> None:
@@ -337,7 +337,7 @@ class Exchange:
         self.note = Tally(note, clock)
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Carry out effects in order; `flush` then writes."""
+        """Perform effects in order; a subsequent `flush` writes them."""
         for effect in effects:
             if type(effect) is Send:
                 sink: Sink | None = effect.link.sink
@@ -356,17 +356,17 @@ class Exchange:
                 self.climb(effect.link)
 
     def flush(self, sender: Sink | None = None) -> None:
-        """Write to every sink that has got something; `sender` is whose messages these were."""
+        """Write to every sink with new messages; `sender` is the sink whose peer sent them."""
         dirty = self.dirty
-        while dirty:  # a write that fails disconnects a peer, which may tell others
+        while dirty:  # a failed write disconnects a peer, which may produce messages to others
             sink = dirty.pop()
             if sink.flush() and sender is not None and sender is not sink:
                 sink.hold(sender)
 
     def tick(self) -> None:
-        """Let the broker and all connections look at the clock; call it about four times a second."""
+        """Let the broker and all connections check their time limits; call it about four times a second."""
         now_s = self.clock()
-        self.budget.pressed = self.budget.tight  # the same for all connections of this tick
+        self.budget.pressed = self.budget.tight  # the same value for all connections of this tick
         links = list(self.broker.links.values())
         self.perform(self.broker.tick(now_s))
         for link in links:

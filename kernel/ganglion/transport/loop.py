@@ -11,5 +11,5 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end on uvloop and return its result; its exceptions pass."""
+    """Run `main` to its end on uvloop; return its result or raise its exception."""
     return uvloop.run(main)

@@ -1,4 +1,4 @@
-"""A bus in one process: broker and links without a socket, a thread or a clock of its own."""
+"""A bus in one process: broker and links without a socket, a thread or a clock of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BROKER = "broker"
 
 
 class MemoryLink:
-    """One peer's link; the same calls as `BlockingLink`, and it never waits."""
+    """Hold one peer's link; the same calls as `BlockingLink`, but none of them waits."""
 
     def __init__(self, bus: MemoryBus) -> None:
         self._bus = bus
@@ -27,7 +27,7 @@ class MemoryLink:
         exchange.flush()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message: it has arrived when this returns; PeerLost when the connection has ended."""
+        """Send one message, which has arrived on return; PeerLost when the connection has ended."""
         self._check()
         exchange = self._bus.exchange
         exchange.perform(exchange.broker.receive(self._link, [bytes(frame) for frame in frames], self._bus.now_s))
@@ -49,7 +49,7 @@ class MemoryLink:
         return -1
 
     def close(self, linger_s: float = 0.5) -> None:
-        """End the connection without a word, as a process that dies does."""
+        """End the connection without BYE, as the death of a process does."""
         if not self._sink.ended:
             self._sink.ended = "we closed the connection"
             exchange = self._bus.exchange
@@ -62,12 +62,12 @@ class MemoryLink:
 
 
 class MemorySink(Sink):
-    """Keep what has come for one link."""
+    """Queue the messages to one link."""
 
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.inbox: deque[list[bytes]] = deque()
-        self.ended = ""  # why no more will come; empty while it may
+        self.ended = ""  # reason of the end; empty while the link is open
         self._link = link
 
     def pop(self) -> list[bytes]:
@@ -77,30 +77,30 @@ class MemorySink(Sink):
         return frames
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take one message."""
+        """Queue one message."""
         self.inbox.append(list(frames))
         self._link.queued_bytes += sum(map(len, frames))
 
     def flush(self) -> bool:
-        """Do nothing: what is sent has arrived, and no other front leads here."""
+        """Do nothing: sent messages have arrived, and no other front shares this bus."""
         return False
 
     def finish(self, reason: str) -> None:
-        """End the link; what is in the inbox can still be received."""
+        """End the link; queued messages can still be received."""
         self.ended = self.ended or f"it closed the connection: {reason}"
 
 
 def never_later(seconds: float, call: Callable[[], None]) -> None:
-    """Refuse what an exchange may ask of a loop: a bus in memory has none, and a call that is lost would be a hang."""
+    """Refuse a delayed call: a bus in memory has no loop, and a lost call would be a hang."""
     raise AssertionError("nothing of a memory bus asks to be called later")
 
 
 class MemoryBus:
-    """Join links by the real broker, in one thread; time goes on only by `advance`."""
+    """Join links by the real broker, in one thread; time passes only by `advance`."""
 
     def __init__(self, supervisor_token: str = "", now_s: float = 0.0) -> None:
         self.now_s = now_s
-        self.notes: list[Note] = []  # of the broker for the log
+        self.notes: list[Note] = []  # log entries of the broker
         broker = Broker(hashlib.sha256(supervisor_token.encode()).digest(), "memory", 0, now_s)
         self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, never_later)
 
@@ -124,6 +124,6 @@ class MemoryBus:
         return MemoryLink(self)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; the broker looks at its clocks once, at the end."""
+        """Advance the time by `seconds`; the broker checks its time limits once, at the end."""
         self.now_s += seconds
         self.exchange.tick()

@@ -16,18 +16,18 @@ from ganglion.transport.exchange import LARGE_BYTES, Exchange, Served
 from ganglion.transport.zmtp import Broken, Connection, Message, State, encode, encode_error
 from ganglion.wire.name import Role
 
-_ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn
-_DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
-_FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before another connection has a turn
-_SLEEPER_S = 0.75  # a look that comes so late reports no timeout: the broker itself was stopped
+_ACCEPTS_PER_TURN = 16  # then existing connections have their turn
+_DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision costs as much as this many messages without
+_FULL_READ_BYTES = 250_000  # uvloop reads 256,000 bytes at once, up to 32 times before the turn of another connection
+_SLEEPER_S = 0.75  # a check this late reports no timeout: the broker itself was stopped
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.READY)
 
 
 class NativeConnection(Served, asyncio.Protocol):
-    """Serve one connection: walk what arrives, forward it, ask the broker about everything else.
+    """Serve one connection: forward what the fast path allows, and pass everything else to the broker.
 
-    It is also the sink of its peer. At most one write of the event loop is under way; what comes after it waits in a
-    backlog of our own, where urgent messages go first.
+    The connection is also the sink of its peer. At most one write of the event loop is in progress. Later messages wait
+    in a backlog, where urgent messages come first.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -35,22 +35,22 @@ class NativeConnection(Served, asyncio.Protocol):
         now_s = exchange.clock()
         self._zmtp = Connection(listening=True)
         self._waiting_bytes = 0  # in the backlog
-        self._rest: tuple[bytes, int] | None = None  # of a chunk: what was too much for one turn
-        self._writing = False  # the event loop has not written all that we gave it
+        self._rest: tuple[bytes, int] | None = None  # the part of a chunk beyond one turn, and the position in it
+        self._writing = False  # the event loop has not written all data yet
         self._closing = False
         self._pauses = 0
-        self._wait_s = 0.0  # before more of it is taken: it has used up its share of our time
+        self._wait_s = 0.0  # delay before the next read: the peer has used up its share of time
         self._arrived_s = now_s
         self._looked_s = now_s
-        self._coming = (now_s, 0)  # since when so much has come of messages, while one is unfinished
-        self._going = (now_s, 0)  # since when so much waits to be written
+        self._coming = (now_s, 0)  # time and byte count of the last progress of an unfinished message
+        self._going = (now_s, 0)  # time and byte count of the last progress in writing
 
-    # -- what the event loop calls ------------------------------------------------------------------------------------
+    # -- callbacks of the event loop ----------------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the greeting; a connection of another user is closed without a word."""
+        """Send the greeting; close the connection of another user without an answer."""
         exchange = self._exchange
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
-        # Every write is tried at once, and `pause_writing` says that it was not completed.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has the same methods but another type
+        # Every write is tried at once; `pause_writing` reports that it was incomplete.
         self._transport.set_write_buffer_limits(high=0)
         begun_s = exchange.clock()
         user, origin = _other_end(self._transport)
@@ -68,13 +68,13 @@ class NativeConnection(Served, asyncio.Protocol):
             self._yield(b"", 0)
 
     def data_received(self, data: bytes) -> None:
-        """Take a chunk, as much of it as one turn allows; the rest after the turns of all others."""
+        """Process as much of a chunk as one turn allows; the rest follows after the turns of all others."""
         self._turn(data, 0, len(data) >= _FULL_READ_BYTES)
 
     def _turn(self, data: bytes, position: int, full: bool = False) -> None:
         try:
             position = self._work(data, position)
-        except Exception as error:  # noqa: BLE001  # a defect of ours ends this connection and no other
+        except Exception as error:  # noqa: BLE001  # a defect of the broker ends this connection and no other
             reason = f"{type(error).__name__}: {error}"[:300]
             self._exchange.note(Note("error", "connection.failed", {"name": self.link.name, "reason": reason}))
             if not self._closing:
@@ -84,7 +84,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._yield(data, position)
 
     def _work(self, data: bytes, position: int) -> int:
-        """Take a chunk: the fast way while it leads on, else one event after the other; return how far it came."""
+        """Process a chunk by the fast path where possible, else event by event; return the position reached."""
         exchange = self._exchange
         now_s = self._arrived_s = exchange.clock()
         zmtp = self._zmtp
@@ -117,7 +117,7 @@ class NativeConnection(Served, asyncio.Protocol):
         if exchange.dirty:
             exchange.flush(self)
         if answered and self.link.queued_bytes > limits.QUEUE_MARK_BYTES and not self._closing:
-            self.hold(self)  # a peer that does not read answers waits with its questions
+            self.hold(self)  # a peer that does not read answers may not send more calls
         return position
 
     def _account(self) -> None:
@@ -126,7 +126,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._exchange.budget.account(self, self._zmtp.arrived_bytes, self._zmtp.unfinished_bytes)
 
     def _yield(self, data: bytes, position: int) -> None:
-        """Let all others have their turn before the rest of a chunk, and before more is read."""
+        """Give all others their turn before the rest of a chunk is processed or more is read."""
         if not self._closing:
             self._rest = data, position
             self._transport.pause_reading()
@@ -134,7 +134,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._wait_s = 0.0
 
     def _go_on(self) -> None:
-        """Take the rest of a chunk, unless reading is paused: then `resume` calls again."""
+        """Process the rest of a chunk, unless reading is paused: then `resume` calls again."""
         if self._rest is None or self._pauses:
             return
         rest, self._rest = self._rest, None
@@ -143,19 +143,19 @@ class NativeConnection(Served, asyncio.Protocol):
             self._read_on()
 
     def pause_writing(self) -> None:
-        """Remember that the other side does not take what we write."""
+        """Record that the other side does not read fast enough."""
         self._writing = True
         self._count()
 
     def resume_writing(self) -> None:
-        """Write on: urgent messages first."""
+        """Continue writing, urgent messages first."""
         self._writing = False
         self._pump()
         if self.link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
             self.release()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the broker."""
+        """Report the end of the connection to the broker."""
         exchange, link = self._exchange, self.link
         self._shut()
         reason = str(error) if error else "it closed the connection"
@@ -164,16 +164,16 @@ class NativeConnection(Served, asyncio.Protocol):
         link.sink = None
 
     def _shut(self) -> None:
-        """Take nothing more, and let no sender wait."""
+        """Stop receiving, and release all stopped senders."""
         self._closing = True
         self._zmtp.close()
         self._exchange.budget.forget(self)
         self.release()
         self._rest = None
 
-    # -- the slow way in ----------------------------------------------------------------------------------------------
+    # -- receiving without the fast path ------------------------------------------------------------------------------
     def _take(self, message: Message, now_s: float) -> None:
-        """Take one message that the walk has left over."""
+        """Process one message that the fast path has left over."""
         link, exchange = self.link, self._exchange
         pieces = message.pieces
         to = b"".join(pieces[0])
@@ -186,24 +186,24 @@ class NativeConnection(Served, asyncio.Protocol):
         self._wait_s = exchange.shares.spend(link, ended_s - begun_s, ended_s)
 
     def _break(self, reason: str) -> None:
-        """End the connection of a peer that broke the protocol of the transport."""
+        """End the connection of a peer that broke the transport protocol."""
         exchange = self._exchange
         effects = exchange.broker.disconnect(self.link, reason, exchange.clock())
         exchange.perform([Note("warning", "connection.broken", {"name": self.link.name, "reason": reason}), *effects])
         self.finish(reason)
 
     def _speak(self) -> None:
-        """Send what the protocol itself has to say."""
+        """Send the pending output of the protocol itself."""
         if not self.out:
             self._exchange.dirty.append(self)
         self.out.append(bytes(self._zmtp.outgoing))
         self._zmtp.outgoing.clear()
 
-    # -- the way out: the sink of this peer ---------------------------------------------------------------------------
+    # -- sending: the sink of this peer -------------------------------------------------------------------------------
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take one message of the kernel's decision; an urgent one overtakes what waits."""
+        """Take one message that the broker sends; an urgent message overtakes queued ones."""
         if self._zmtp.state in _SHAKING_HANDS:
-            return  # a message before READY would be a breach of ours; `finish` says what there is to say
+            return  # a message before READY would break the protocol; `finish` sends the reason
         if not self._prefix and (message_bytes := self.joined()):
             self._zmtp.join(message_bytes)
         parts = encode(frames)
@@ -213,7 +213,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self.out += parts
 
     def flush(self) -> bool:
-        """Write what has been collected; True if more than the mark was waiting before."""
+        """Write the collected messages; True if more than the mark was queued before."""
         out = self.out
         if not out:
             return False
@@ -230,7 +230,7 @@ class NativeConnection(Served, asyncio.Protocol):
         return above
 
     def _pump(self) -> None:
-        """Give the event loop the next pieces until it cannot write them at once."""
+        """Pass pieces to the event loop until it cannot write them at once."""
         while not self._writing and (self._urgent or self._backlog):
             item = (self._urgent or self._backlog).popleft()
             self._waiting_bytes -= sum(map(len, item))
@@ -243,18 +243,18 @@ class NativeConnection(Served, asyncio.Protocol):
         self.link.queued_bytes = self._waiting_bytes + self._transport.get_write_buffer_size()
 
     def pause(self) -> None:
-        """Stop reading, until `resume` was called as often."""
+        """Stop reading until `resume` has been called equally often."""
         self._pauses += 1
         if self._pauses == 1 and not self._closing:
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
         self._pauses -= 1
         self._read_on()
 
     def _read_on(self) -> None:
-        """Go on with the rest of a chunk, else read, unless reading is paused."""
+        """Continue with the rest of a chunk, else read, unless reading is paused."""
         if self._pauses or self._closing:
             return
         if self._rest is None:
@@ -263,7 +263,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._exchange.later(0.0, self._go_on)
 
     def finish(self, reason: str) -> None:
-        """Write what is waiting, for half a second at most, then close; a stranger has less."""
+        """Write the queue, for half a second at most, then close; an unjoined connection gets less time."""
         if self._closing:
             return
         if self._zmtp.state in _SHAKING_HANDS:
@@ -282,14 +282,14 @@ class NativeConnection(Served, asyncio.Protocol):
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
-        """End a connection that takes nothing, does not finish what it began, or is silent beyond its own PING."""
+        """End a connection that reads nothing, does not finish a message, or is silent beyond its own PING."""
         if self._closing:
             return
         zmtp = self._zmtp
         late = now_s - self._looked_s > _SLEEPER_S
         self._looked_s = now_s
         going = self._transport.get_write_buffer_size()
-        # Where others wait for the room that it takes, a message must get on, and not by single bytes.
+        # While others wait for its room, a message must progress by more than single bytes.
         step = LARGE_BYTES if self._exchange.budget.pressed else 1
         grown = zmtp.taken_bytes - self._coming[1] >= step
         if late or grown or not zmtp.unfinished or self._pauses or self._rest:
@@ -299,7 +299,7 @@ class NativeConnection(Served, asyncio.Protocol):
         if late:
             self._arrived_s = now_s
         if self._pauses:
-            self.link.heard_s, self.link.asked_s = now_s, None  # it is the broker that does not listen
+            self.link.heard_s, self.link.asked_s = now_s, None  # the broker itself does not read
         if now_s - self._coming[0] > limits.UNFINISHED_IDLE_S:
             self.lose(f"it began a message and sent nothing of it for {limits.UNFINISHED_IDLE_S} s (unfinished_idle_s)")
         elif now_s - self._going[0] > limits.PROGRESS_S:
@@ -309,7 +309,7 @@ class NativeConnection(Served, asyncio.Protocol):
 
 
 def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
-    """Return user, None if the system does not tell, and origin of a connection: its process or its address."""
+    """Return the user (None if unknown) and the origin of a connection: its process or its address."""
     connected = transport.get_extra_info("socket")
     if connected is None:
         return None, ""
@@ -325,8 +325,8 @@ def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
 class NativeFront:
     """Listen at endpoints of this machine and serve all connections; needs a running event loop.
 
-    Without descriptors (or memory) left the system goes on to report a waiting connection and accepts none: a loop that
-    listens on would spin. The listener rests instead, and looks again ten times a second; connections are served on.
+    Without descriptors (or memory) left, the system keeps reporting a waiting connection and accepts none, so that a
+    listening loop would spin. The listener then pauses and retries ten times a second; connections are served.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -337,20 +337,20 @@ class NativeFront:
         self._taking: set[asyncio.Task[None]] = set()
 
     async def listen(self, text: str) -> str:
-        """Listen at an endpoint and return it as bound; LaunchError says why it cannot be."""
+        """Listen at an endpoint and return it as bound; LaunchError gives the reason of a failure."""
         bound = bind_local(text)
         self._bound.append(bound)
         self.adopt(bound.listening)
         return bound.endpoint
 
     def adopt(self, listening: socket.socket) -> None:
-        """Serve all connections to a socket that listens already; its file is not removed by `close`."""
+        """Serve all connections to an already listening socket; `close` does not remove its file."""
         listening.setblocking(False)
         self._listening.append(listening)
         self._look_at(listening)
 
     def close(self) -> None:
-        """Listen no more and remove our socket files; connections end with the event loop."""
+        """Stop listening and remove the socket files; connections end with the event loop."""
         for listening in self._listening:
             self._loop.remove_reader(listening.fileno())
             listening.close()

@@ -1,9 +1,9 @@
 """The relay as a process: `python -m ganglion.transport.relay`, the broker of the node on which it is started.
 
-Variables say where the kernel's broker is, by which keys and under which name the relay joins it (GANGLION_ENDPOINT,
-_SERVER_KEY, _PUBLIC_KEY, _SECRET_KEY, _NAME, _TOKEN). It tries that first, then writes one line to its output:
-`{"endpoints": [as bound]}`, or `{"error": reason}` and ends with 1. It serves until it gets SIGTERM. What happens is
-written to its error output, one line of JSON per event.
+The variables GANGLION_ENDPOINT, _SERVER_KEY, _PUBLIC_KEY, _SECRET_KEY, _NAME and _TOKEN give the kernel's broker, and
+the keys and the name with which the relay joins it. The relay tries to join first. Then it writes one line to its
+output: `{"endpoints": [as bound]}`, or `{"error": reason}` and exit status 1. It serves until it receives SIGTERM.
+Events are logged to its error output, one line of JSON each.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SOCKETS_PER_UPLINK = 4  # a DEALER, the monitor of its connection, and libzmq's
 
 
 class Uplink(ZmqSink):
-    """Be the connection of one peer to the kernel's broker: the sink of what goes up, the source of what comes down."""
+    """Connect one peer to the kernel's broker: the sink of its outgoing messages, the source of its incoming ones."""
 
     def __init__(self, exchange: Exchange, relay: Relay, link: Link, endpoint: str, keys: ClientKeys) -> None:
         super().__init__(exchange)
@@ -61,28 +61,28 @@ class Uplink(ZmqSink):
         self._loop.call_soon(self._watch)  # libzmq signals nothing before a socket was found empty once
 
     def pause(self) -> None:
-        """Stop reading, until `resume` was called as often."""
+        """Stop reading until `resume` has been called equally often."""
         self._pauses += 1
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
         self._pauses -= 1
         self._drain_soon()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take one message that goes up; an urgent one overtakes what waits."""
+        """Take one message to the kernel's broker; an urgent message overtakes queued ones."""
         if not self._backlog or not self.overtakes(frames, list(frames)):
             self._backlog.append(list(frames))
 
     def lose(self, reason: str) -> None:
-        """End the connection at once, and that of the peer."""
+        """End the uplink and the peer's connection at once."""
         if not self.ended:
             self._exchange.perform(self._relay.fall(self.link, reason, self._exchange.clock()))
             self._exchange.flush()
             self._end()
 
     def finish(self, reason: str) -> None:
-        """Close; what has been said is delivered for at most half a second."""
+        """Close; sent messages are delivered for at most half a second."""
         self.pump()
         self._end()
 
@@ -113,7 +113,7 @@ class Uplink(ZmqSink):
             self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:
-        """Take what has come down, up to a bound, then give others their turn."""
+        """Receive messages up to a bound, then give others their turn."""
         self._drain_due = False
         exchange, taken = self._exchange, 0
         while not self.ended and not self._pauses and readable(self._socket):
@@ -126,7 +126,7 @@ class Uplink(ZmqSink):
                 break
 
     def _watch(self) -> None:
-        """Take in what becomes of the connection; what came before its end is taken first."""
+        """Process the events of the connection; messages that arrived before its end are received first."""
         while not self.ended and readable(self._monitor):
             lost = end_told(self._monitor, self._endpoint)
             if lost:
@@ -136,12 +136,12 @@ class Uplink(ZmqSink):
 
 
 async def serve(endpoint: str, keys: ClientKeys) -> None:
-    """Listen, say where, and serve until SIGTERM comes; LaunchError if that cannot be."""
+    """Listen, report the endpoint, and serve until SIGTERM; LaunchError if that fails."""
     running = asyncio.get_running_loop()
     relay = Relay(__version__, os.getpid(), running.time(), peers_max())
     notes = Notes()
     exchange = Exchange(relay, notes, running.time, running.call_later)
-    exchange.shares = Shares(1.0)  # what a peer may cost the kernel is decided there
+    exchange.shares = Shares(1.0)  # no bound here: the kernel's broker bounds the time for a peer
     zmq.Context.instance().set(zmq.MAX_SOCKETS, _SOCKETS_PER_UPLINK * limits.PEERS)
     uplinks: list[Uplink] = []
 
@@ -170,7 +170,7 @@ async def serve(endpoint: str, keys: ClientKeys) -> None:
 
 
 def _clear_away() -> None:
-    """Remove the folders of relays of ours that were killed: nobody listens there any more."""
+    """Remove the folders of this user's killed relays, at which no process listens."""
     for old in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_SOCKET}"):
         with contextlib.suppress(OSError, LaunchError):
             if old.parent.lstat().st_uid == os.getuid():
@@ -179,7 +179,7 @@ def _clear_away() -> None:
 
 
 def join(endpoint: str, keys: ClientKeys, name: str, token: str) -> None:
-    """Join the kernel's broker and leave again; a GanglionError says why the peers of this node could not join it."""
+    """Join the kernel's broker and leave again; a GanglionError gives the reason why peers of this node cannot join."""
     link = ZmqBlockingLink.connect(endpoint, keys, _CONNECT_S)
     try:
         hello = Hello(PROTOCOL_VERSION, Role.RELAY.value, name, token, "python")

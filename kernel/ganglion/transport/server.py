@@ -1,13 +1,13 @@
 """The broker as a process: `python -m ganglion.transport.server`.
 
-It reads one line of JSON from its input, `{"endpoints": [...], "supervisor_token_sha256": hex}`, and writes one line
-to its output: `{"endpoints": [as bound]}`, or `{"error": reason}` and ends with 1. It serves until its input ends or
-it gets SIGTERM. What happens is written to its error output, one line of JSON per event.
+The process reads one line of JSON from its input, `{"endpoints": [...], "supervisor_token_sha256": hex}`. It writes one
+line to its output: `{"endpoints": [as bound]}`, or `{"error": reason}` and exit status 1. It serves until its input
+ends or it receives SIGTERM. Events are logged to its error output, one line of JSON each.
 
-With `"remote": [...]` and `"secret_key": Z85` in the order it also listens there, with CURVE, and answers `"remote"`.
-`"listening": [...]` are the numbers of descriptors that it inherits, one for each of `endpoints`: sockets that listen
-there already. `"admissions": [...]` is the table of names that may join, as in `kernel.admit`: a broker that takes the
-place of another knows it before it hears a peer.
+`"remote": [...]` and `"secret_key": Z85` in the order add endpoints with CURVE; the answer then has `"remote"`.
+`"listening": [...]` are inherited descriptors of listening sockets, one for each of `endpoints`. `"admissions": [...]`
+is the table of names that may join, as in `kernel.admit`: a broker that replaces another one has this table before its
+first message.
 """
 
 from __future__ import annotations
@@ -46,41 +46,41 @@ if TYPE_CHECKING:
     from ganglion.transport.zmqfront import ZmqFront
 
 _TICK_S = 0.25
-_DESCRIPTORS_SPARE = 64  # for what is not a peer: the loop's own, listeners, standard streams
-_LINE_BYTES_MAX = 8 * 1024 * 1024  # as many names as there may be, each with all that may be said of it
+_DESCRIPTORS_SPARE = 64  # for other descriptors: the loop's own, listeners, standard streams
+_LINE_BYTES_MAX = 8 * 1024 * 1024  # the largest number of names, each with all its properties
 _CHUNK_BYTES = 64 * 1024
-_LOG_AFTER_S = 0.3  # when a run's processes have had the processors for themselves
+_LOG_AFTER_S = 0.3  # after the start of a run's processes, which need the processors
 _NOTES_WAITING = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Hold what a broker gets before it serves."""
+    """Hold the settings that a broker gets before it serves."""
 
     endpoints: list[str]
     supervisor_token_sha256: bytes
     remote: list[str]  # endpoints that are encrypted with `secret_key`
     secret_key: str = field(repr=False)
-    listening: list[socket.socket] = field(default_factory=list)  # those of `endpoints`; none: they are to be bound
+    listening: list[socket.socket] = field(default_factory=list)  # of `endpoints`; empty: bind them
     admissions: list[Admission] = field(default_factory=list)
 
 
 class Notes:
-    """Keep the notes of the broker until the log is there, which takes a tenth of a second to import."""
+    """Keep the broker's log entries until the log is imported, which takes a tenth of a second."""
 
     def __init__(self) -> None:
         self._log: Log | None = None
         self._waiting: deque[tuple[float, Note]] = deque(maxlen=_NOTES_WAITING)
 
     def __call__(self, note: Note) -> None:
-        """Write a note, or keep it."""
+        """Write a log entry, or keep it."""
         if self._log is None:
             self._waiting.append((time.time(), note))
         else:
             self._log.say(note.level, note.event, **note.fields)
 
     def open(self) -> None:
-        """Import the log, if it is not there, and write what has waited."""
+        """Import the log if needed, and write the kept entries."""
         if self._log is None:
             self._log = set_up("broker")
         while self._waiting:
@@ -89,7 +89,7 @@ class Notes:
 
 
 async def serve(order: Order) -> None:
-    """Bind, say where, and serve until the input ends or SIGTERM comes; LaunchError if something cannot be bound."""
+    """Bind, report the endpoints, and serve until the input ends or SIGTERM; LaunchError if a bind fails."""
     running = asyncio.get_running_loop()
     token, now_s = order.supervisor_token_sha256, running.time()
     broker = Broker(token, __version__, os.getpid(), now_s, peers_max(), order.admissions)
@@ -112,12 +112,12 @@ async def serve(order: Order) -> None:
         front.close()
         if remote is not None:
             remote.close()
-        exchange.note.tick(math.inf)  # what has been counted and not said
+        exchange.note.tick(math.inf)  # entries that were counted and not logged
         notes.open()
 
 
 def ending() -> asyncio.Event:
-    """Return what SIGTERM sets."""
+    """Return the event that SIGTERM and SIGINT set."""
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -125,7 +125,7 @@ def ending() -> asyncio.Event:
 
 
 async def attend(tick: Callable[[], None], notes: Notes, ended: asyncio.Event) -> None:
-    """Look at the clocks four times a second until `ended` is set."""
+    """Call `tick` four times a second until `ended` is set."""
     running = asyncio.get_running_loop()
     running.call_later(_LOG_AFTER_S, lambda: running.run_in_executor(None, notes.open))
     while not ended.is_set():
@@ -137,10 +137,10 @@ async def attend(tick: Callable[[], None], notes: Notes, ended: asyncio.Event) -
 
 
 def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
-    """Return the encrypted front, None if none is ordered; the memory of the process is bounded before.
+    """Return the encrypted front, None if none is ordered; with it the memory of the process is limited.
 
-    libzmq bounds frames, but not how many of them an unfinished message has; at the end of the address space it closes
-    that connection.
+    libzmq limits the size of frames, but not the number of frames of an unfinished message. At the end of the address
+    space it closes that connection.
     """
     if not order.remote:
         return None
@@ -153,20 +153,20 @@ def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
 
 
 def _read_lifeline(ended: asyncio.Event) -> None:
-    """Record that the process that started the broker has ended; what it writes is ignored."""
+    """Detect the end of the process that started the broker; its further input is ignored."""
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         ended.set()
 
 
 def answer(fields: dict[str, Any]) -> None:
-    """Write the one line that is the answer to an order."""
+    """Write the answer to an order as one line."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
 def _read_order() -> Order:
-    # From the descriptor itself: a buffered reader would keep the end of the lifeline to itself.
+    # From the descriptor itself: a buffered reader would swallow the end of the lifeline.
     line = b""
     while not line.endswith(b"\n"):
         chunk = os.read(sys.stdin.fileno(), _CHUNK_BYTES)
@@ -192,7 +192,7 @@ def _read_order() -> Order:
 
 
 def peers_max() -> int:
-    """Raise the limit of descriptors; return how many connections it suffices for, at most PEERS."""
+    """Raise the limit of descriptors; return the number of connections it allows, at most PEERS."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = PEERS + _DESCRIPTORS_SPARE
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -206,7 +206,7 @@ def peers_max() -> int:
 
 def main() -> int:
     """Run the broker; return the exit status of the process."""
-    atexit.register(gc.freeze)  # else the interpreter looks through all that it will free
+    atexit.register(gc.freeze)  # else the interpreter scans all objects before it frees them
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
         loop.run(serve(_read_order()))

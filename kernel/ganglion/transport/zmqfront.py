@@ -24,10 +24,10 @@ _KEY_BYTES = 32
 
 
 def judged(question: Sequence[bytes], allows: Callable[[str], bool]) -> tuple[str, str]:
-    """Return the key of a connection that may go on, in Z85, or the reason why it may not.
+    """Return the Z85 key of an admitted connection, or the reason of its refusal.
 
-    libzmq's question is version, number, domain, address, identity, mechanism and credentials; `allows` says whether a
-    key is in the table of keys.
+    A ZAP request has version, number, domain, address, identity, mechanism and credentials. `allows` returns True for a
+    key in the table of keys.
     """
     if len(question) != 7 or (question[0], question[2], question[5]) != (_VERSION, DOMAIN, b"CURVE"):
         return "", "expected a question about CURVE"
@@ -36,29 +36,29 @@ def judged(question: Sequence[bytes], allows: Callable[[str], bool]) -> tuple[st
 
 
 def key_of(user: str) -> str:
-    """Return the public key that a User-Id of ours stands for; empty for one that is not ours."""
+    """Return the public key in a User-Id of this front; empty for any other User-Id."""
     return user.partition(" ")[2]
 
 
-RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+RETRY_S = 0.01  # a ROUTER does not report when one of its connections is writable again
 TURN_BYTES = limits.WORK_PER_CALLBACK_BYTES
-_MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
+_MESSAGE_WORK_BYTES = 64  # the work that a message or frame without content counts for
 
 
 class ZmqSink(Served):
-    """Hand the messages to one connection over to libzmq, which may take them later."""
+    """Pass the messages to one connection on to libzmq, which may accept them later."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
         self._progress_s = exchange.clock()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Take one message of the kernel's decision; an urgent one overtakes what waits."""
+        """Take one message that the broker sends; an urgent message overtakes queued ones."""
         if not self._backlog or not self.overtakes(frames, list(frames)):
             self.out += encode(frames)
 
     def flush(self) -> bool:
-        """Hand what has been collected to libzmq; True if more than the mark was waiting before."""
+        """Pass the collected messages to libzmq; True if more than the mark was queued before."""
         above = self.link.queued_bytes > limits.QUEUE_MARK_BYTES
         if self.out:
             messages: list[list[bytes]] = []
@@ -71,10 +71,10 @@ class ZmqSink(Served):
         return above
 
     def pump(self) -> None:
-        """Hand to libzmq what it takes."""
+        """Pass queued messages to libzmq until it accepts no more."""
         waiting = len(self._backlog) + len(self._urgent)
         if waiting:
-            self._drain_soon()  # a send swallows the descriptor's signal that something has come
+            self._drain_soon()  # a send swallows the descriptor's signal for incoming messages
         while self._urgent or self._backlog:
             queue = self._urgent or self._backlog
             try:
@@ -94,28 +94,28 @@ class ZmqSink(Served):
             self.release()
 
     def look(self, now_s: float) -> None:
-        """End a connection that takes nothing."""
+        """End a connection that reads nothing."""
         if self._backlog and now_s - self._progress_s > limits.PROGRESS_S:
             self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
 
     def _hand_over(self, frames: Sequence[bytes]) -> None:
-        """Hand one message to libzmq; zmq.Again if it takes none now."""
+        """Pass one message to libzmq; zmq.Again if it accepts none now."""
         raise NotImplementedError
 
     def _retry(self) -> None:
-        """See that `pump` is called again soon."""
+        """Schedule another call of `pump`."""
         raise NotImplementedError
 
     def _drain_soon(self) -> None:
-        """See that what has come is taken, though the descriptor may not say so."""
+        """Schedule a receive, because the descriptor may not signal it."""
         raise NotImplementedError
 
 
 class ZmqConnection(ZmqSink):
     """Serve one connection of a ROUTER.
 
-    It is known by the User-Id of its handshake, which libzmq puts on each of its messages. Its routing id, which a
-    peer may have chosen, leads messages to it and proves nothing.
+    The connection is identified by the User-Id of its handshake, which libzmq attaches to each of its messages. Its
+    routing id, which a peer may have chosen, addresses messages to it and proves nothing.
     """
 
     def __init__(self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = "") -> None:
@@ -131,7 +131,7 @@ class ZmqConnection(ZmqSink):
         exchange.perform(effects)
 
     def take(self, frames: Sequence[bytes]) -> None:
-        """Take one message of this peer."""
+        """Process one message of this peer."""
         exchange, link = self._exchange, self.link
         now_s = exchange.clock()
         size = sum(map(len, frames))
@@ -156,15 +156,15 @@ class ZmqConnection(ZmqSink):
         self._front.drain_soon()
 
     def pause(self) -> None:
-        """Stop reading; a ROUTER can only stop reading from all."""
+        """Stop reading; a ROUTER can only stop reading from all peers."""
         self._front.pause()
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
         self._front.resume()
 
     def finish(self, reason: str) -> None:
-        """Forget the connection; a ROUTER cannot close one, its other side knows by what is sent before."""
+        """Remove the connection; a ROUTER cannot close one, the other side learns of the end from the last message."""
         self.pump()
         self._front.forget(self)
         self.release()
@@ -180,23 +180,23 @@ class ZmqConnection(ZmqSink):
 class ZmqFront:
     """Serve connections through one ROUTER, drained through its descriptor.
 
-    A peer that connects must know the public half of `secret_key` and hold a key that the register knows. This
-    is asked twice: of libzmq's handshake, and of each message, since a key may be withdrawn in between.
+    A peer that connects must know the public half of `secret_key` and have a key in the register. This is checked in
+    the handshake and for each message, because a key may be withdrawn in between.
     """
 
     def __init__(self, exchange: Exchange, secret_key: str) -> None:
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, ZmqConnection] = {}
-        self._users: dict[bytes, str] = {}  # the last speaker of a routing id
+        self._users: dict[bytes, str] = {}  # the last sender with a routing id
         self._bound: list[str] = []
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
         self._drain_due = False
-        self._draining = False  # asks for more by itself
+        self._draining = False  # repeats by itself
         self._closed = False
-        self._skipping = False  # in the middle of a message that is too large
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()  # each has one judge of handshakes
+        self._skipping = False  # within a message that is too large
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()  # one ZAP handler per context
         self._handshakes = 0
         self.zap: zmq.Socket[bytes] = self._context.socket(zmq.REP)
         self.zap.setsockopt(zmq.LINGER, 0)
@@ -213,14 +213,14 @@ class ZmqFront:
     def _set_up(self, secret_key: str) -> None:
         router = self.router
         set_options(router)
-        router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # what cannot be delivered is answered, never dropped
+        router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # an undeliverable message is an error, not dropped
         router.setsockopt(zmq.CURVE_SERVER, 1)
         router.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
         router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
-        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit every key
+        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead ZAP handler would admit every key
 
     def listen(self, text: str) -> str:
-        """Listen at a tcp endpoint and return it as bound; LaunchError says why it cannot be."""
+        """Listen at a tcp endpoint and return it as bound; LaunchError gives the reason of a failure."""
         endpoint = parse_endpoint(text)
         if endpoint.path:
             raise LaunchError(f"endpoint {text!r}: expected tcp://host:port for connections with CURVE")
@@ -241,12 +241,12 @@ class ZmqFront:
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Listen no more; what is queued is delivered for at most half a second, for which this blocks."""
+        """Stop listening; queued messages are delivered for at most half a second, during which this blocks."""
         if not self._closed:
             for text in self._bound:
                 self.router.unbind(text)
             self._bound = []
-            self._look()  # libzmq may be blocked because nothing was read
+            self._look()  # libzmq may be blocked by unread monitor events
             self._closed = True
             for socket in (self.zap, self.router, self._monitor):
                 self._loop.remove_reader(socket.fileno())
@@ -257,17 +257,17 @@ class ZmqFront:
             self._context.term()
 
     def forget(self, connection: ZmqConnection) -> None:
-        """Drop the books of a connection."""
+        """Remove a connection from the tables."""
         self._connections.pop(connection.user, None)
         if self._users.get(connection.identity) == connection.user:
             del self._users[connection.identity]
 
     # -- admission ----------------------------------------------------------------------------------------------------
     def _judge(self) -> None:
-        """Answer libzmq's questions whether connections may go on.
+        """Answer libzmq's ZAP requests for new connections.
 
-        Each handshake that passes gets a User-Id of its own, which libzmq then hands over with each of its messages: no
-        two connections share one, and no peer can choose one.
+        Each admitted handshake gets its own User-Id, which libzmq attaches to each message of the connection. No two
+        connections share one, and no peer can choose one.
         """
         while not self._closed and readable(self.zap):
             question = self.zap.recv_multipart()
@@ -284,13 +284,13 @@ class ZmqFront:
         return self._exchange.broker.register.knows_key(key)
 
     def _refuse(self, address: str, reason: str) -> None:
-        """Note a refusal; the exchange says one a second, since libzmq's peers may try again for ever."""
+        """Log a refusal; the exchange limits the rate, because libzmq's peers may retry without limit."""
         self._exchange.note(Note("warning", "handshake.refused", {"address": address, "reason": reason}))
 
     def _look(self) -> None:
-        """Let the listeners rest where the system has no descriptor for another connection.
+        """Pause the listeners when the system has no descriptor for another connection.
 
-        libzmq tries and tells again and again, and waits for us where we do not read it: so unbind first, then read.
+        libzmq retries and reports endlessly, and blocks while reports are unread: so unbind first, then read.
         """
         while not self._closed and readable(self._monitor):
             if self._bound:
@@ -309,13 +309,13 @@ class ZmqFront:
             try:
                 self._bind(text)
                 self._bound.append(text)
-            except LaunchError:  # no descriptor yet, or the old listener has not gone
+            except LaunchError:  # no descriptor yet, or the old listener still exists
                 left.append(text)
         if left:
             self._loop.call_later(limits.LISTENER_REST_S, self._listen_again, left)
 
     def retry(self, connection: ZmqConnection) -> None:
-        """Try again soon to hand over what a connection did not take."""
+        """Schedule another attempt to pass on what a connection did not accept."""
         if not self._waiting:
             self._loop.call_later(RETRY_S, self._retry)
         if connection not in self._waiting:
@@ -329,18 +329,18 @@ class ZmqFront:
             self._exchange.flush()
 
     def pause(self) -> None:
-        """Stop reading, until `resume` was called as often."""
+        """Stop reading until `resume` has been called equally often."""
         self._pauses += 1
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
         self._pauses -= 1
         if not self._pauses:
             self.drain_soon()
 
-    # -- what has come ------------------------------------------------------------------------------------------------
+    # -- receiving ----------------------------------------------------------------------------------------------------
     def drain_soon(self) -> None:
-        """See that what has come is taken, though the descriptor may not say so."""
+        """Schedule a receive, because the descriptor may not signal it."""
         if not self._drain_due and not self._draining:
             self._drain_due = True
             self._loop.call_soon(self._drain_again)
@@ -350,9 +350,9 @@ class ZmqFront:
         self._drain()
 
     def _drain(self) -> None:
-        """Take what has come, up to a bound, then give the other fronts their turn.
+        """Receive messages up to a bound, then give the other fronts their turn.
 
-        The descriptor tells of changes only, and sending swallows them: so it goes on until nothing is there.
+        The descriptor signals changes only, and a send swallows them: the loop continues until no message is left.
         """
         taken = 0
         self._draining = True
@@ -372,9 +372,9 @@ class ZmqFront:
             self.drain_soon()
 
     def _receive(self) -> tuple[ZmqConnection | None, list[bytes]]:
-        """Return the next message with its connection; of one beyond the bounds what led beyond, the rest is skipped.
+        """Return the next message with its connection; of an oversized message only the first part, without the rest.
 
-        libzmq bounds a frame and not how many there are, and would hand over all of them at once.
+        libzmq limits the size of frames but not their number, and would return all frames at once.
         """
         part = self.router.recv(zmq.NOBLOCK, copy=False)
         connection = self._connection_of(part)
@@ -388,7 +388,7 @@ class ZmqFront:
         return connection, frames
 
     def _skip(self) -> int:
-        """Drop more of a message beyond the bounds; return what that counts as work."""
+        """Drop more of an oversized message; return the work that this counts for."""
         frames = 0
         while self._skipping and frames < limits.MESSAGE_FRAMES:
             self._skipping = bool(self.router.recv(zmq.NOBLOCK, copy=False).more)
@@ -396,7 +396,7 @@ class ZmqFront:
         return frames * _MESSAGE_WORK_BYTES
 
     def _connection_of(self, origin: zmq.Frame) -> ZmqConnection | None:
-        """Return the connection that a message came by, made if it is new; None if its key is not in the table."""
+        """Return the connection of a message, made if it is new; None if its key is not in the table."""
         user, address = _said(origin, "User-Id"), _said(origin, "Peer-Address")
         connection = self._connections.get(user)
         if not self._admits(key_of(user)):
@@ -407,7 +407,7 @@ class ZmqFront:
         if connection is None:
             identity = origin.bytes
             former = self._connections.get(self._users.get(identity, ""))
-            if former is not None:  # it is gone, or libzmq would not have given its routing id to another
+            if former is not None:  # it has ended, otherwise libzmq would not reuse its routing id
                 former.lose("its connection ended")
             self._users[identity] = user
             connection = ZmqConnection(self, self._exchange, user, identity, address)
@@ -416,7 +416,7 @@ class ZmqFront:
 
 
 def _said(frame: zmq.Frame, name: str) -> str:
-    """Return what libzmq knows of the connection that a frame came by; empty for nothing."""
+    """Return libzmq's property of the connection of a frame; empty if there is none."""
     try:
         return str(frame.get(name))
     except zmq.ZMQError:

@@ -15,11 +15,11 @@ from ganglion.transport.curve import ClientKeys
 from ganglion.transport.endpoint import connecting, parse_endpoint
 
 _BROKER = "broker"
-_QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; what is more waits with the sender
-_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
+_QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; more messages wait with the sender
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # detects a half-open connection, which TCP alone does not
 _LINGER_MS = 500
-SETTLE_S = 0.02  # libzmq reports the end of a connection before it hands over the last messages
-_NEVER_MS = 24 * 60 * 60 * 1000  # the connection is given up long before
+SETTLE_S = 0.02  # libzmq reports the end of a connection before it returns the last messages
+_NEVER_MS = 24 * 60 * 60 * 1000  # far longer than a lost connection is kept
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 _FAILURES = (
     zmq.Event.CLOSED
@@ -30,7 +30,7 @@ _FAILURES = (
 
 
 def set_options(zmq_socket: zmq.Socket[bytes]) -> None:
-    """Set what both sides of a connection have in common."""
+    """Set the options that both sides of a connection share."""
     zmq_socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
     zmq_socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
     zmq_socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES)
@@ -44,10 +44,10 @@ def dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Sock
     """Return a DEALER that connects to `endpoint`, and the socket that reports the state of the connection."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     set_options(dealer)
-    # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
-    # used here, for libzmq would then drop what has come and is not yet received.
+    # The peer itself reconnects, because it must join again, which libzmq cannot do. Never (-1) is not used here,
+    # because libzmq would then drop messages that have arrived and are not yet received.
     dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
-    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # a server without its other half learns nothing
+    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # a server without the secret half learns nothing
     dealer.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
     dealer.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
     if ":" in parse_endpoint(endpoint).host:
@@ -58,12 +58,12 @@ def dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Sock
 
 
 def readable(zmq_socket: zmq.Socket[bytes]) -> bool:
-    """Return whether a message can be received; libzmq wants to be asked again after each send and receive."""
+    """Return whether a message can be received; libzmq requires this check after each send and receive."""
     return bool(cast(int, zmq_socket.get(zmq.EVENTS)) & zmq.POLLIN)
 
 
 class ZmqBlockingLink:
-    """Speak to a broker through libzmq, blocking; the same calls as `BlockingLink`."""
+    """Exchange messages with a broker through libzmq, blocking; the same calls as `BlockingLink`."""
 
     def __init__(self, endpoint: str, keys: ClientKeys) -> None:
         self._endpoint = endpoint
@@ -109,11 +109,11 @@ class ZmqBlockingLink:
         return not self._socket.closed and readable(self._socket)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for; look at `pending` first, and after each `send` too."""
+        """Return the descriptor to wait for; check `pending` first, and after each `send` too."""
         return self._socket.fileno()
 
     def close(self, linger_s: float = 0.5) -> None:
-        """Close; what was sent is still delivered for at most `linger_s`."""
+        """Close; sent messages are still delivered for at most `linger_s`."""
         self._lost = self._lost or "we closed the connection"
         if not self._socket.closed:
             self._socket.disable_monitor()
@@ -127,12 +127,12 @@ class ZmqBlockingLink:
             except PeerLost:
                 if not self._socket.poll(int(1000 * SETTLE_S)):
                     raise
-                return  # what came before the end is given first
+                return  # messages from before the end are returned first
         if self._lost and not self.pending():
             raise PeerLost(_BROKER, self._lost)
 
     def _look(self) -> None:
-        """Take in one event of the connection."""
+        """Process one event of the connection."""
         self._lost = end_told(self._monitor, self._endpoint)
         if self._lost:
             raise PeerLost(_BROKER, self._lost)
@@ -140,7 +140,7 @@ class ZmqBlockingLink:
 
 
 def end_told(monitor: zmq.Socket[bytes], endpoint: str) -> str:
-    """Take in one event of a connection; return why it has ended, empty for one that has begun."""
+    """Read one event of a connection; return the reason of its end, empty for its begin."""
     event = recv_monitor_message(monitor)["event"]
     return "" if event == zmq.Event.HANDSHAKE_SUCCEEDED else f"{endpoint}: {_ENDS.get(event, _OTHER_END)}"
 

@@ -1,11 +1,11 @@
-"""ZMTP 3.0 and 3.1 with the NULL mechanism: bytes in, events out; knows no socket and no clock.
+"""ZMTP 3.0 and 3.1 with the NULL mechanism: bytes in, events out; no socket and no clock.
 
-The protocol is that of https://rfc.zeromq.org/spec/23/ (3.0) and /37/ (3.1), of which a DEALER and its broker need this
-much: a greeting of 64 bytes, one READY command each, then messages of frames, and the commands PING, PONG and ERROR,
-which may also stand between the frames of one message. What `TRANSITIONS` does not list is refused.
+The protocol is that of https://rfc.zeromq.org/spec/23/ (3.0) and /37/ (3.1). A DEALER and its broker need this part of
+it: a greeting of 64 bytes, one READY command each, then messages of frames, and the commands PING, PONG and ERROR,
+which may also come between the frames of one message. Items that `TRANSITIONS` does not list are refused.
 
-Lengths are compared with their bound before memory is taken for what they announce, and what arrives is kept in the
-pieces in which it came, so that a large frame can be forwarded without ever being joined.
+A length is compared with its bound before memory is reserved for it. Received data is kept in the pieces in which it
+arrived, so that a large frame can be forwarded without being joined.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def frame_header(size: int, more: bool) -> bytes:
 
 
 def encode(frames: Sequence[bytes]) -> list[bytes]:
-    """Return a message as the pieces that go on the wire, frames uncopied; LocalProtocolError if there is none."""
+    """Return a message as pieces in wire format, frames uncopied; LocalProtocolError for an empty message."""
     if not frames:
         raise LocalProtocolError("expected a message of at least one frame, found none")
     parts: list[bytes] = []
@@ -60,7 +60,7 @@ def encode_command(name: bytes, data: bytes) -> bytes:
 
 
 def encode_error(reason: str) -> bytes:
-    """Return an ERROR command; the reason is cut to what its length byte can say."""
+    """Return an ERROR command; the reason is cut to 255 bytes."""
     data = reason.encode("ascii", "replace")[:_ERROR_TEXT_BYTES]
     return encode_command(b"ERROR", bytes((len(data),)) + data)
 
@@ -74,9 +74,9 @@ def encode_ready(socket_type: bytes) -> bytes:
 
 
 def split(data: bytes, start: int, messages: list[list[bytes]], frames_max: int = limits.MESSAGE_FRAMES) -> int:
-    """Append the plain messages that begin at `start` and are complete, and return where the first other one begins.
+    """Append the plain, complete messages that begin at `start`; return the position of the first other one.
 
-    Whatever is not plain (a command, an unfinished message, a breach of the protocol) is left to `Connection.advance`.
+    A command, an unfinished message or a breach of the protocol is not plain, and is left to `Connection.advance`.
     """
     end = len(data)
     try:
@@ -100,7 +100,7 @@ def split(data: bytes, start: int, messages: list[list[bytes]], frames_max: int 
                 return start
             messages.append(frames)
             start = stop
-    except IndexError:  # the chunk ends within a header; cheaper than asking at each byte
+    except IndexError:  # the chunk ends within a header; cheaper than a check at each byte
         pass
     return start
 
@@ -108,21 +108,21 @@ def split(data: bytes, start: int, messages: list[list[bytes]], frames_max: int 
 _SIGNATURE_BYTES = 10
 _VERSION_BYTES = 11  # up to here the greetings of all versions agree
 _PING_CONTEXT_BYTES = 16  # the bound of the 3.1 specification
-_MERGE_BYTES = 4096  # smaller pieces are merged: a sender of single bytes must not cost us an object for each
-_MERGED_BYTES = 64 * 1024  # and a merged piece ends here, so that no large frame is copied as a whole
+_MERGE_BYTES = 4096  # smaller pieces are merged: a sender of single bytes must not cost an object each
+_MERGED_BYTES = 64 * 1024  # a merged piece ends at this size, so that no large frame is copied as a whole
 
 
 State = Enum("State", "SIGNATURE VERSION READY HELLO OPEN CLOSING")
-"""What a connection waits for."""
+"""State of a connection: the item that it waits for."""
 
 Item = Enum("Item", "SIGNATURE GREETING READY MESSAGE PING PONG ERROR")
-"""What a connection may receive."""
+"""Items that a connection may receive."""
 
 TRANSITIONS: dict[State, dict[Item, State]] = {
     State.SIGNATURE: {Item.SIGNATURE: State.VERSION},
     State.VERSION: {Item.GREETING: State.READY},
     State.READY: {Item.READY: State.HELLO, Item.ERROR: State.CLOSING},
-    # HELLO differs from OPEN in its bounds; the broker's core sees to it that the first message is a HELLO.
+    # HELLO differs from OPEN in its bounds; the broker's core ensures that the first message is a HELLO.
     State.HELLO: {Item.MESSAGE: State.HELLO, Item.PING: State.HELLO, Item.ERROR: State.CLOSING},
     State.OPEN: {Item.MESSAGE: State.OPEN, Item.PING: State.OPEN, Item.PONG: State.OPEN, Item.ERROR: State.CLOSING},
     State.CLOSING: {},
@@ -131,7 +131,7 @@ TRANSITIONS: dict[State, dict[Item, State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Hold one complete message: of each frame the pieces in which it came."""
+    """Hold one complete message: for each frame the pieces in which it arrived."""
 
     pieces: tuple[tuple[bytes, ...], ...]
 
@@ -141,7 +141,7 @@ class Message:
         return [frame[0] if len(frame) == 1 else b"".join(frame) for frame in self.pieces]
 
     def encode_body(self) -> list[bytes]:
-        """Return the frames behind the head as they go on the wire, without joining a large one."""
+        """Return the frames after the head in wire format, without joining a large one."""
         parts: list[bytes] = []
         body = self.pieces[2:]
         for index, frame in enumerate(body, 1):
@@ -151,7 +151,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Tell that the connection is over: send what `outgoing` still holds, then close."""
+    """Report the end of the connection: send the rest of `outgoing`, then close."""
 
     reason: str
 
@@ -161,27 +161,27 @@ Event = Message | Broken
 
 # == bytes in: the whole table ========================================================================================
 class Connection:
-    """Decode one side of one connection; `advance` is its only way in, for a client by way of `messages`.
+    """Decode one side of one connection; all bytes enter by `advance`, on the client's side through `messages`.
 
-    `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER.
+    `listening` is the broker's side, which accepts a DEALER and begins with the bounds of an unjoined connection. The
+    other side is a DEALER that accepts a ROUTER.
     """
 
     def __init__(self, listening: bool, message_bytes: int = limits.MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
         self.state = State.SIGNATURE
-        self.outgoing = bytearray(GREETING)  # what must be sent, and cleared, after each `advance`
-        self.plain = False  # whether the next byte begins a message of an open connection, for a walk like `split`
+        self.outgoing = bytearray(GREETING)  # what must be sent, and then cleared, after each `advance`
+        self.plain = False  # whether the next byte begins a message of an open connection, as `split` requires
         self.minor = 0
-        self.silence_s: float | None = None  # that the other side asked to tolerate: the time-to-live of its PING
-        self.unfinished_bytes = 0  # announced by the message that is not complete
+        self.silence_s: float | None = None  # tolerated silence that the other side requested: the TTL of its PING
+        self.unfinished_bytes = 0  # announced by the incomplete message
         self.taken_bytes = 0  # of all messages, without commands
-        self._held = bytearray()  # greeting, header or command that has not come completely
-        self._left = -1  # bytes of the current frame that are still to come; -1: its header is
+        self._held = bytearray()  # incomplete greeting, header or command
+        self._left = -1  # bytes of the current frame still to come; -1: its header is incomplete
         self._more = False
         self._is_command = False
         self._frame: list[bytes] = []  # pieces of the current frame
-        self._tail: bytearray | None = None  # small pieces, merged; the last of the current frame
+        self._tail: bytearray | None = None  # merged small pieces; the end of the current frame
         self._frames: list[tuple[bytes, ...]] = []  # complete frames of the current message
         self._command_since_s = 0.0
         self._command_count = 0
@@ -191,16 +191,16 @@ class Connection:
 
     @property
     def unfinished(self) -> bool:
-        """Return whether a frame or a message has begun and not ended, so that bytes belong to it."""
+        """Return whether a frame or a message has begun and not ended."""
         return self._left >= 0 or bool(self._frames or self._held)
 
     @property
     def arrived_bytes(self) -> int:
-        """Return how much of the unfinished message has come: what it costs us so far."""
+        """Return the number of received bytes of the unfinished message, which is its present memory."""
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def join(self, message_bytes: int = limits.MESSAGE_BYTES) -> None:
-        """Give the other side the bounds of a peer that has joined."""
+        """Grant the other side the bounds of a joined peer."""
         if self.state is State.HELLO:
             self.state = State.OPEN
             self.plain = not self.unfinished
@@ -209,7 +209,7 @@ class Connection:
             self._frame_bytes_max = min(limits.FRAME_BYTES, message_bytes)
 
     def close(self) -> None:
-        """Take nothing more; what has come of an unfinished message is dropped."""
+        """Stop receiving; the received part of an unfinished message is dropped."""
         self.state = State.CLOSING
         self.plain = False
         self._held.clear()
@@ -218,7 +218,7 @@ class Connection:
         self.unfinished_bytes = 0
 
     def messages(self, data: bytes, now_s: float) -> list[list[bytes]]:
-        """Return the messages that are complete with `data`, for the side that has nothing else to decide.
+        """Return the messages that `data` completes, for a side without other decisions.
 
         Raises:
             RemoteProtocolError: the connection is over. Messages before the breach in the same chunk are lost with it.
@@ -238,9 +238,9 @@ class Connection:
         return found
 
     def advance(self, data: bytes, position: int, now_s: float) -> tuple[Event | None, int]:
-        """Take bytes of `data` from `position` on until something has happened.
+        """Process bytes of `data` from `position` on until an event occurs.
 
-        Returns the event, or None, and where to go on; call it again until that is the end of `data`. After `Broken`
+        Returns the event, or None, and the next position; call it again until that is the end of `data`. After `Broken`
         the state is CLOSING and bytes are dropped. `now_s` is any monotonic time; it bounds the rate of commands.
         """
         try:
@@ -259,11 +259,11 @@ class Connection:
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
         known = _VERSION_BYTES if len(held) < _VERSION_BYTES else limits.GREETING_BYTES
-        stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # where the next decision is made
+        stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # end of the next part to check
         fresh = data[position : position + stop - len(held)]
         held += fresh
         if self.state is State.SIGNATURE:
-            # Judged from the first byte on: a stranger's protocol may wait for us for ever.
+            # Checked from the first byte on: a foreign protocol may wait for an answer without limit.
             for index, byte in ((0, 0xFF), (_SIGNATURE_BYTES - 1, 0x7F)):
                 if len(held) > index and held[index] != byte:
                     raise RemoteProtocolError(
@@ -323,7 +323,7 @@ class Connection:
         return None, end
 
     def _take_header(self, data: bytes, position: int) -> int:
-        """Take the 2 or 9 bytes before a frame, and begin the frame if its announced size is allowed."""
+        """Read the 2 or 9 bytes before a frame, and begin the frame if its announced size is allowed."""
         held = self._held
         if not held:
             held.append(data[position])

@@ -207,9 +207,8 @@ class _Warm:
 class Local(Launcher):
     """Start processes on this machine, each in its own session, and watch them.
 
-    `entries` maps modules to `module:function`, which the warm parent calls instead of them. `preload` are the modules
-    that the warm parent imports. `logs` is the folder for its output. `on_warm_lost` is called with the way a warm
-    parent ended.
+    `entries` maps modules to `module:function`, which the warm parent calls instead. `preload` are the modules that it
+    imports. `logs` is the folder for its output. `on_warm_lost` is called with the way it ended.
     """
 
     shares_files = changes_users = True
@@ -234,7 +233,7 @@ class Local(Launcher):
         self._alone = asyncio.Event()  # set while there is no child
         self._looking: asyncio.Task[None] | None = None
 
-    # -- coming up and going down -------------------------------------------------------------------------------------
+    # -- opening and closing ------------------------------------------------------------------------------------------
     def warm_up(self) -> None:
         """Start the warm parent before there is a loop, so that its imports run meanwhile; `open` takes it over."""
         if self._forks and self._warm is None:
@@ -412,7 +411,7 @@ class Local(Launcher):
                     raise LaunchError(f"the warm parent has ended ({how}){words_left}")
                 await asyncio.sleep(delay_s)
 
-    # -- looking after them -------------------------------------------------------------------------------------------
+    # -- checking processes -------------------------------------------------------------------------------------------
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
         """Stop processes temporarily."""
         return system.quiesced([process.pid for process in processes if process.pid is not None])
