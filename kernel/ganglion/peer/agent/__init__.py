@@ -1,1 +1,1 @@
-"""AGENTS: the processes of muscles, brains and tables, and decisions on their way between them."""
+"""AGENTS: the processes of muscles, brains and tables, and the messages about decisions between these processes."""

@@ -26,24 +26,24 @@ from ganglion.wire.messages import DECIDE, FIRST, TERMINATED, TRUNCATED, Act, Mu
 class Acting:
     """Complete and make the decisions of many bodies at once.
 
-    A muscle that takes arrays is one object for all bodies; any other has one object per body, and so has an objective,
-    each with a memory of its own. Rows are in the order of environments and `b`, followed by rows for spawned bodies,
-    which are free until a message announces one.
+    A muscle that takes arrays is one object for all bodies. Any other muscle, and any objective, has one object per
+    body, each with its own memory. Rows are in the order of environments and `b`, followed by rows for spawned bodies,
+    which are free until a message announces a body.
 
     Args:
         setup: Of the muscle, with its bodies.
         layouts: Of one body's sensors and actuators.
-        informations: Sensors and actuators of its muscle, behind filters.
+        informations: Sensors and actuators of the muscle, behind filters.
         noops: Of the actuators that are applied.
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
-        comes: Makes the objects of a spawned body at its place, given environment and number.
-        filters: Between them and the bus, if there are any.
-        group: The number of their group.
+        comes: Creates the objects of a spawned body at its place, given environment and number.
+        filters: Between the muscles and the bus, if there are any.
+        group: The number of the bodies' group.
 
     Attributes:
-        filters: What was given.
+        filters: The argument.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class Acting:
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
         self._b, self._numbered = np.array([row[1] for row in bodies], np.int64), setup.dynamic is not None
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
-        self.learning = True  # else the brain is told nothing of what is decided from now on
-        self._tells = self._learns.copy()  # whether it is told of the open decision
+        self.learning = True  # otherwise the brain receives no further decisions
+        self._tells = self._learns.copy()  # whether the brain receives the open decision
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
         self._noops = _row(self._actuators, noops)
-        # What is seen and set behind filters; `_blind` are those of whose open decision a filter showed nothing.
+        # Readings and setpoints behind filters; `_blind` marks open decisions for which a filter gave no readings.
         self._shown, self._own, self._rests = self._seen, self._set, self._noops
         self._blind = np.zeros(n, bool)
-        self._sent: list[Any] = []  # what filters add for the brain
-        self._ahead, self._ahead_blind = (np.zeros(n, bool), np.zeros(n, bool))  # whether it saw what follows
+        self._sent: list[Any] = []  # data that filters add for the brain
+        self._ahead, self._ahead_blind = (np.zeros(n, bool), np.zeros(n, bool))  # filters saw the next readings already
         if filters is not None:
             self._shown, self._own, self._next = self._views.zeros(n), self._moves.zeros(n), self._views.zeros(n)
             self._rests, self._sent = _row(self._moves, [it.value for it in self._declared]), [None] * n
@@ -101,9 +101,9 @@ class Acting:
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
         if setup.episodes is not None:
             self._episode[: len(setup.episodes)] = np.array(setup.episodes, np.int64) - 1
-        self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
-        self._last: list[Array] | None = None  # what was applied last, within a message
-        self._array: Array | None = None  # the same, where all of it came in arrays of numbers
+        self._data: list[Any] | None = None  # data of muscles for the open decisions, None before the first
+        self._last: list[Array] | None = None  # the last applied setpoints, within a message
+        self._array: Array | None = None  # the same as `_data`, if all data are arrays of numbers
         self._rewards: Layout | None = None
         self._entered: tuple[Act, tuple[Array, Array, list[Array]]] | None = None
 
@@ -135,7 +135,7 @@ class Acting:
             self._shown, self._own = self._seen, self._set
 
     def come_back(self, state: Mapping[str, Any]) -> None:
-        """Make the objects of bodies that were spawned before `state` was taken."""
+        """Create the objects of bodies that were spawned before `state` was taken."""
         for place, b in enumerate(state["_b"].tolist()[self.first :], self.first):
             if b >= 0:
                 self._come(place, b)
@@ -148,7 +148,7 @@ class Acting:
         self._comes(place, environment, b)
 
     def declare(self, layouts: Sequence[Layout]) -> None:
-        """Take the layouts of the rewards of each group."""
+        """Set the layouts of the rewards of each group."""
         self._rewards = layouts[self._group]
         for place, objective in enumerate(self.objectives):
             if objective is not None:
@@ -163,7 +163,7 @@ class Acting:
             pairs = rewards.pairs()
             self.memories[place].declare(rewards=[RewardInformation(None, space, uid) for uid, space in pairs])
 
-    # -- what came of decisions ---------------------------------------------------------------------------------------
+    # -- completed decisions ------------------------------------------------------------------------------------------
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
         """Judge the decisions that a message completes; return their objectives, and the message for the brain.
 
@@ -199,7 +199,7 @@ class Acting:
         """Replace the setpoints of decisions by those that an environment applied.
 
         Raises:
-            DocumentError: Filters change what the agent sets: its own proposal is not known.
+            DocumentError: Filters change the agent's setpoints, so that its own proposal is not known.
         """
         if self.filters is not None:
             pairs = zip(self._own, self._set, strict=False)
@@ -211,7 +211,7 @@ class Acting:
                 kept[places] = run
 
     def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return the late rewards for the brain, each with the value that the objective gives it."""
+        """Return the late rewards for the brain, each with its value by the objective."""
         found = []
         for one in late:
             if self._learns[one[0]] and self.learning:
@@ -220,7 +220,7 @@ class Acting:
         return found
 
     def _entries(self, act: Act) -> tuple[Array, Array, list[Array]]:
-        """Return places, flags and readings of a message; it is read for `complete`, then for `decide`."""
+        """Return places, flags and readings of a message; `complete` and then `decide` read the same message."""
         if self._entered is not None and self._entered[0] is act:
             return self._entered[1]
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -234,7 +234,7 @@ class Acting:
 
     def _matrices(self, layout: Layout, field: Field, count: int, what: str) -> list[Array]:
         if not layout.fits(field, count):
-            field = layout.checked(field, f"act.{what}", count=count)  # says what is wrong, or takes rows
+            field = layout.checked(field, f"act.{what}", count=count)  # raises, or converts rows
         return layout.matrices(field, count)
 
     def _earned(self, act: Act, count: int) -> list[Array]:
@@ -294,7 +294,7 @@ class Acting:
 
     def _bodies_at(self, places: Array) -> Sequence[tuple[str, str, int]]:
         """Return the coordinates of the bodies at these places."""
-        if len(places) == self.first == self.count:  # all of them
+        if len(places) == self.first == self.count:  # all bodies
             return self._bodies
         return [self._bodies[place] for place in places.tolist()]
 
@@ -371,7 +371,7 @@ class Acting:
     def _look_ahead(
         self, filters: BodyFilters, places: Array, readings: list[Array], learns: Array
     ) -> tuple[list[Array], Array]:
-        """Let filters show the outcome of decisions; return it, and which decisions the brain can be told."""
+        """Return the outcome of decisions behind filters, and which decisions the brain can receive."""
         mine = np.flatnonzero(learns)
         chosen = places[mine].tolist()
         filters.keep(chosen)
@@ -385,7 +385,7 @@ class Acting:
         return views, learns
 
     def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
-        """Hand filters the arrays that their other halves published; readings then pass through them again."""
+        """Pass filters the arrays that their other halves published; readings then pass through the filters again."""
         if self.filters is not None and published and self.filters.receive(published):
             self._ahead[:] = False
 
@@ -416,14 +416,14 @@ class Acting:
         for place in places.tolist():
             self._sent[place] = None
         seeing = ~self._blind[places]
-        looked, found = places[seeing], [run[places] for run in self._set]  # as before, unless something is applied
+        looked, found = places[seeing], [run[places] for run in self._set]  # the last setpoints, unless replaced below
         if self._rules is not None:
             before = self._rules.allowed([run[places] for run in self._seen], found)
             found = [run.copy() for run in self._actuators.matrices(before, len(places))]
         if not len(looked):
             return blocks_of(found)
         blocks, excused = self._proposals(looked, fresh[seeing])
-        own = np.ones(len(looked), bool) if excused is None else ~np.array(excused)  # others do as before
+        own = np.ones(len(looked), bool) if excused is None else ~np.array(excused)  # others repeat their last
         mine, at = looked[own], np.flatnonzero(seeing)[own]
         moved = [run[own] for run in self._moves.matrices(blocks, len(looked))]
         applied, data, passed = filters.apply(mine.tolist(), moved, [self._data_of(place) for place in mine.tolist()])
@@ -544,7 +544,7 @@ class Acting:
         return self._masks.allowed([run[places] for run in self._shown], [run[places] for run in self._own])
 
     def _applied_at(self, places: Array, fresh: Array) -> Array:
-        """Return the setpoints applied last to these bodies; no-ops where an episode begins."""
+        """Return the last applied setpoints of these bodies; no-ops where an episode begins."""
         assert self._last is not None
         runs = [run[places] for run in self._last]
         for run, value in zip(runs, self._noops, strict=True):
@@ -565,7 +565,7 @@ class Acting:
                 if part.dtype == run.dtype:
                     blocks.append(part.tobytes())
                     continue
-                with np.errstate(invalid="ignore", over="ignore"):  # what comes of these is refused below
+                with np.errstate(invalid="ignore", over="ignore"):  # invalid results are rejected below
                     cast = part.astype(run.dtype, copy=False)
                 if part.dtype.kind == "f" and run.dtype.kind != "f" and not (cast == part).all():
                     break
@@ -574,7 +574,7 @@ class Acting:
                 if layout.contains(blocks, finite=True, count=count):
                     return blocks
         if matrix.shape != (count, layout.width):
-            read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
+            read_batch_proposal(setpoints, self._declared, count)  # raises AuthorError with the reason
         values: list[list[Any]] = []
         for place, vector in zip(places.tolist(), matrix, strict=True):
             with naming(self._names[place]):
@@ -603,7 +603,7 @@ class Acting:
             if kept is not None and kept.shape[1:] == data.shape[1:] and kept.dtype == data.dtype:
                 kept[places] = data
                 return
-            if count == self.count or not self._open.any():  # no decision stays open whose data are others
+            if count == self.count or not self._open.any():  # no open decision has data of another form
                 self._array, self._data = np.zeros((self.count, *data.shape[1:]), data.dtype), None
                 self._array[places] = data
                 return
@@ -665,14 +665,14 @@ class Acting:
         values, data = read_proposal(result, layout.ids)
         for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
             if not space.contains(value):
-                ActuatorInformation(value, space, uid)  # refuses it by its id
+                ActuatorInformation(value, space, uid)  # raises an error that names the id
         self._refuse_infinite(values)
         if data is not None:
             data = deserialize(serialize(data, None, "propose_actions[1]"), (), "propose_actions[1]")
         return values, data
 
     def _noted(self, places: Array) -> dict[str, Any] | None:
-        """Return the statistics of decisions, by the number of the entry: those of one muscle for all, of the first."""
+        """Return the statistics of decisions by entry number; those of a shared muscle belong to the first entry."""
         if self.arrays:
             noted = self.muscles[0].pop_statistics()
             return {"0": noted} if noted else None
@@ -702,21 +702,21 @@ class ActingGroups:
 
     @property
     def muscles(self) -> list[Any]:
-        """The objects that act: one, or one of each body; None for a row without a body so far."""
+        """The acting objects: one, or one of each body; None for a row without a body so far."""
         return list({id(one): one for part in self._parts for one in part.muscles}.values())
 
     @property
     def objectives(self) -> list[Any]:
-        """The objectives, likewise."""
+        """The objectives, in the same form."""
         return [one for part in self._parts for one in part.objectives]
 
     @property
     def memories(self) -> list[Any]:
-        """The memories, likewise."""
+        """The memories, in the same form."""
         return [one for part in self._parts for one in part.memories]
 
     def come_back(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Make the objects of bodies that were spawned before `state` was taken."""
+        """Create the objects of bodies that were spawned before `state` was taken."""
         for part, known in zip(self._parts, state, strict=True):
             part.come_back(known)
 
@@ -730,14 +730,14 @@ class ActingGroups:
             part.restore(known)
 
     def declare(self, layouts: Sequence[Layout]) -> None:
-        """Take the layouts of the rewards of each group."""
+        """Set the layouts of the rewards of each group."""
         self._rewards = Groups(layouts, self._of)
         for part in self._parts:
             part.declare(layouts)
 
     @property
     def learning(self) -> bool:
-        """Whether the brain is told of decisions from now on."""
+        """Whether the brain receives decisions from now on."""
         return self._parts[0].learning
 
     @learning.setter
@@ -746,7 +746,7 @@ class ActingGroups:
             part.learning = learns
 
     def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
-        """Hand filters the arrays that their other halves published."""
+        """Pass filters the arrays that their other halves published."""
         for part in self._parts:
             part.receive(published)
 

@@ -1,4 +1,4 @@
-"""Host of a brain: takes rows in canonical order, lets it think, hands out updates."""
+"""Host of a brain: collects rows in canonical order, calls the brain, sends updates to muscles."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ class BrainHost(AgentHost):
     """Host one brain per phase.
 
     A row names the workers whose rows belong to the same round. Once all of them have arrived, the brain thinks about
-    them in the order of workers. In lockstep all are answered then. Pipelined, each is answered at once with the update
-    of the round before, and the next round acts while the brain thinks about this one. The order of arrival does not
-    matter in both cases. In async each row is a round of its own, answered at once.
+    them in the order of workers. In lockstep all rows are then answered. Pipelined, each row is answered at once with
+    the update of the round before, and the next round acts while the brain thinks about this one. The order of arrival
+    does not matter in both cases. In async each row is a round of its own, answered at once.
     """
 
     kind = "brain"
@@ -121,9 +121,9 @@ class BrainHost(AgentHost):
         super().__init__(loader)
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
-        self._answered: int | None = None  # what stands for the answer to the set-up
+        self._answered: int | None = None  # digest of the reply to the set-up
         self._requests = 0  # since the last check for compaction
-        self._live = False  # whether all that a predecessor did has been done again
+        self._live = False  # whether all requests of a predecessor have been replayed
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
@@ -134,7 +134,7 @@ class BrainHost(AgentHost):
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         known = list(self._bodies)
         self._bodies += [(setup.agent, str(row[0]), -1) for row in setup.dynamic or ()]
-        self._outer = list(self._parts)  # what is seen and set before filters, by groups
+        self._outer = list(self._parts)  # declarations before filters, by groups
         own, hooks = attributes["rng"], self._hooks
         self._memory = Memory(rng=own)
         place = self.place
@@ -147,7 +147,7 @@ class BrainHost(AgentHost):
             "phase": setup.phase,
         }
         self._tables = Tables(self._loader, setup.agent, setup.tables or (), self.participant)
-        self._made_by: dict[int, int] = {}  # worker -> the update by which the decision was made that is thought about
+        self._made_by: dict[int, int] = {}  # worker -> version of the update behind the decision in question
         if setup.tables:
             attributes["tables"] = self._tables.faces
             if setup.groups:
@@ -155,7 +155,7 @@ class BrainHost(AgentHost):
                 raise DocumentError(f"agent {setup.agent}: {text}")
         cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
         self._check_groups(cls.takes_groups)
-        if not setup.filters:  # which declare others
+        if not setup.filters:  # filters declare other spaces
             for part in self._parts:
                 hooks("check_spaces", partial(cls.check_spaces, **params), part.sensors, part.actuators)
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
@@ -178,7 +178,7 @@ class BrainHost(AgentHost):
             self._sensor_layout, self._actuator_layout = self._parts[0][:2]
             if setup.bodies:
                 brain.groups = shown_behind(brain.groups, declared)
-        # What each group of bodies has of its own; the first has what an agent without groups has.
+        # The objects of each group of bodies; those of the first serve an agent without groups.
         self._memories = [self._memory, *(Memory(rng=own) for _ in self._parts[1:])]
         for memory, part, outer in zip(self._memories, self._parts, self._outer, strict=True):
             memory.declare(part.sensors, part.actuators, applied=outer.actuators if setup.filters else None)
@@ -189,12 +189,12 @@ class BrainHost(AgentHost):
         others = {} if self._filters is None else self._filters.generators
         streams = streams_of([*sensors, *actuators], setup.stream)
         self._generators = Generators({"rng": own, **others, **streams})
-        self._learn_every = 0  # as the brain says; 0 until the first muscle joins
-        self._rehearsed = False  # whether rows have gone through filters before they come
-        self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
+        self._learn_every = 0  # set by the brain; 0 until the first muscle joins
+        self._rehearsed = False  # whether rows have passed filters before they arrive
+        self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that the muscle has
         self._rounds: dict[int, Round] = {}
-        self._round = -1  # the newest that was thought about
-        self._updates: dict[str, Newest] = {}  # muscle -> what is for it alone; "" -> what is for all
+        self._round = -1  # the newest round that was thought about
+        self._updates: dict[str, Newest] = {}  # muscle -> update for this muscle only; "" -> update for all
         self._version = 0
         self._has: dict[str, int] = {}
         self._thoughts = 0
@@ -203,7 +203,7 @@ class BrainHost(AgentHost):
         self._opponents = Opponents(setup.pools, setup.opponents) if setup.pools else None
         self._sources = [np.array(places) for places in setup.sources or ()]
         self._answers_first = setup.sync in ("pipelined", "async")
-        self._late: Exception | None = None  # raised when no request was open: the next one is answered by it
+        self._late: Exception | None = None  # raised without an open request: the next request is answered with it
         hooks("setup", brain.setup)
         for memory in self._memories[1:]:
             memory.size_limit = self._memory.size_limit
@@ -219,12 +219,12 @@ class BrainHost(AgentHost):
             and (self._filters is None or self._filters.can_be_kept)
             else None
         )
-        self._brain = brain  # which is none before all of it is there
+        self._brain = brain  # not set before the set-up is complete
         return Done()
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
-        """Take a checkpoint where one is due; called between two requests."""
+        """Take a checkpoint if one is due; called between two requests."""
         brain, participant = self._brain, self.participant
         if brain is None:
             return
@@ -235,7 +235,7 @@ class BrainHost(AgentHost):
             return
         if checkpoints is None:
             self._requests += 1
-            # A state that a predecessor took lies behind a certain request; its own may lie behind any.
+            # A state that a predecessor took follows a certain request; a state of this process may follow any.
             if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
                 self._restore_or_compact()
@@ -255,7 +255,7 @@ class BrainHost(AgentHost):
 
     def _books(self) -> dict[str, Any]:
         """Return the state of this host beside the brain."""
-        newest = {  # encoded, so that a snapshot takes them as bytes
+        newest = {  # encoded, so that a snapshot stores them as bytes
             muscle: [one.version, msgpack.packb(one.data), one.blobs] for muscle, one in self._updates.items()
         }
         return {
@@ -327,7 +327,7 @@ class BrainHost(AgentHost):
         lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics()  # of no decision, like a signal
+            brain.pop_statistics()  # these belong to no decision, like a signal
             brain.pop_signal()
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
@@ -363,7 +363,7 @@ class BrainHost(AgentHost):
         return 0 if self._of_group is None else int(self._of_group[np.frombuffer(think.rows or b"", ROW_NUMBER)[0]])
 
     def join(self, request: Request, join: BrainJoin) -> Any:
-        """Register a muscle; it receives the newest update, or the initial one."""
+        """Register a muscle; the reply is the newest update, or the initial one."""
         brain = self._running()
         if not self._learn_every:
             self._learn_every = self._told_every(brain)
@@ -378,7 +378,7 @@ class BrainHost(AgentHost):
         return DEFERRED
 
     def _told_every(self, brain: Brain) -> int:
-        """Return how often the brain learns; 1 where each of its replies is awaited."""
+        """Return how often the brain learns; 1 if each of its replies is awaited."""
         every = brain.learn_every
         if type(every) is not int or every < 1:
             raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
@@ -395,7 +395,7 @@ class BrainHost(AgentHost):
     def policy(self, request: Request, asked: PolicyAsked) -> Any:
         """Return the newest update to a muscle that evaluates or plays by it, or a drawn model.
 
-        It does not count as an update that a training muscle has.
+        The reply does not count as an update that a training muscle has.
         """
         self._running()
         drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
@@ -414,7 +414,7 @@ class BrainHost(AgentHost):
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _filtered(self, row: Row) -> Row:
-        """Return the newest row of the memory as filters show it to the brain, and update the memory accordingly."""
+        """Return the newest row of the memory as changed by filters, and update the memory accordingly."""
         filters = self._filters
         if filters is None or self._rehearsed:
             return row
@@ -434,7 +434,7 @@ class BrainHost(AgentHost):
         return replace(reply, excused=self._tolerated_errors.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
-        """Store model and policy, or copy the model of `source` where none is learned; return the written files."""
+        """Store model and policy, or copy the model of `source` if none is learned; return the written files."""
         place, second = self.place, store.second
         if store.source is not None and store.models is not None:
             files = files_of(Path(place.read(store.source)))
@@ -465,7 +465,7 @@ class BrainHost(AgentHost):
 
     # -- thinking -----------------------------------------------------------------------------------------------------
     def think(self, request: Request, message: Think | UpdateAsked) -> Any:
-        """Take a row, or the request for the newest update; reply when its round is complete."""
+        """Accept a row, or a request for the newest update; reply when the round is complete."""
         if self._brain is None or self._late is not None:
             self._running()
         seat = (
@@ -484,7 +484,7 @@ class BrainHost(AgentHost):
             return DEFERRED
         awaited = tuple(workers)
         if message.round <= self._round and isinstance(message, UpdateAsked):
-            if not self._answers_first:  # the round went on without the caller, the successor of a lost muscle
+            if not self._answers_first:  # the round was completed without the caller, the successor of a lost muscle
                 self._answer(request, message)
             return DEFERRED
         found = self._rounds.setdefault(message.round, Round(awaited))
@@ -502,10 +502,10 @@ class BrainHost(AgentHost):
             self._think_together(request, [found.rows[one] for one in awaited])
         return DEFERRED
 
-    update = think  # the wish for the newest update
+    update = think  # the request for the newest update
 
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
-        """Think about the rows of a round; `last` is the request that completed it, whose errors the caller answers."""
+        """Think about the rows of a round; `last` completed the round, and its errors are answered by the caller."""
         if self._setup.tables:
             place = last.head.position
             self._tables.at = [rows[0][1].round] if self._setup.workers > 1 or place is None else list(place[2:])
@@ -529,7 +529,7 @@ class BrainHost(AgentHost):
                     row = self._row(request, think)
                     if row is None:
                         continue
-                    if not self._arrays or len(rows) == 1:  # one by one, as if each had come alone
+                    if not self._arrays or len(rows) == 1:  # one by one, as if each had arrived alone
                         self._think([row])
                     else:
                         together.append(row)
@@ -568,7 +568,7 @@ class BrainHost(AgentHost):
             groups = by_groups(think, *self._group_layouts) if self._setup.groups else [think]
             for part, mine in zip(parts, groups, strict=True):
                 part += [] if mine is None else [(request, mine)]
-        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; place, where it is
+        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; index and chunk
         numbers = {worker: i for i, worker in enumerate(dict.fromkeys(think.worker for _, think in rows))}
         workers = [think.worker for _, think in rows]
         for stack, memory, part in zip(self._stacks, self._memories, parts, strict=True):
@@ -613,7 +613,7 @@ class BrainHost(AgentHost):
         return batch
 
     def _credit(self, thinks: Sequence[Think]) -> None:
-        """Give the brain the late rewards of bodies."""
+        """Pass the late rewards of bodies to the brain."""
         credits_ = []
         for think in thinks:
             places = self._sources[think.source].tolist() if self._sources else range(len(self._bodies))
@@ -628,7 +628,7 @@ class BrainHost(AgentHost):
         self._hear("late", brain.late, (credits_,), [think.worker for think in thinks])
 
     def _filtered_row(self, chunk: Transitions, i: int) -> tuple[Any, float | None]:
-        """Return data and objective of the newest row in the memory as filters show them to the brain."""
+        """Return data and objective of the newest row in the memory as changed by filters."""
         objective, filters = float(chunk.objectives[i]), self._filters
         assert filters is not None
         filters.show_step(int(chunk.step[i]))
@@ -639,7 +639,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them as filters show them, without rows of tolerated errors."""
+        """Write rows into the memory and return them as changed by filters, without rows of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []
@@ -679,7 +679,7 @@ class BrainHost(AgentHost):
             order = np.argsort(numbers)
             request, think = pairs[0][0]
             think = replace(think, rows=numbers[order].tobytes())
-            if think.proposed is not None:  # else what was applied is what was proposed
+            if think.proposed is not None:  # otherwise the proposals were applied
                 given = [(one.applied, len(chunk)) for (_, one), chunk in pairs]
                 think = replace(think, applied=taken_blocks(given, order))
             told.append((request, think))
@@ -707,7 +707,7 @@ class BrainHost(AgentHost):
             truncated=truncated,
             decision_index=chunk.step[part],
             episode=chunk.episode[part],
-            # What the brain is given is its own.
+            # The brain receives a copy of its own.
             additional_data=list(data.copy()) if isinstance(data, np.ndarray) else list(map(copied, data)),
             body=np.frombuffer(think.rows or b"", ROW_NUMBER)[part],
         )
@@ -750,7 +750,7 @@ class BrainHost(AgentHost):
             return None
 
     def _think(self, rows: Sequence[Row]) -> None:
-        """Let the brain think about a row, or learn from those of a round; its signal is for all their workers."""
+        """Let the brain think about a row, or learn from those of a round; its signal applies to all their workers."""
         brain = self._brain
         assert brain is not None
         self._hooks.step = rows[0].decision
@@ -759,7 +759,7 @@ class BrainHost(AgentHost):
         self._hear(hook, getattr(brain, hook), args, list(map(_WORKER, rows)))
 
     def _hear(self, hook: str, function: Callable[..., Any], args: tuple[Any, ...], workers: list[int]) -> None:
-        """Call a hook of the brain, and take its update, published arrays, statistics and signal."""
+        """Call a hook of the brain, and process its update, published arrays, statistics and signal."""
         brain = self._brain
         assert brain is not None
         try:
@@ -776,7 +776,7 @@ class BrainHost(AgentHost):
             self._signals |= dict.fromkeys(workers, self._hooks(hook, signal_of, *wish))
 
     def _take(self, result: Any) -> None:
-        """Keep the result of the newest hook as the newest update, unless it is none."""
+        """Keep the result of the newest hook as the newest update, unless the result is no update."""
         if not carries_update(result):
             return
         brain, hook = self._brain, self._hooks.hook
@@ -792,10 +792,10 @@ class BrainHost(AgentHost):
         self._version += 1
         newest = Newest(self._version, data, blobs)
         if only is None:
-            self._updates = {"": newest}  # it replaces what was for some
+            self._updates = {"": newest}  # this update replaces those for single muscles
         else:
             self._updates |= dict.fromkeys(only, newest)
-        # A copy: an author may go on changing the arrays that were the update.
+        # A copy: the author may later change the arrays of the update.
         self._last_update = brain.last_update = data if type(data) in SIMPLE else deserialize(data, blobs, "update")
 
     def _known(self, muscles: Sequence[str]) -> list[str]:

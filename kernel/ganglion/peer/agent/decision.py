@@ -19,11 +19,11 @@ from ganglion.sdk.models import Models
 from ganglion.wire.messages import Acted, BrainEvaluated, Thought
 
 BRAIN = "brain."
-"""How the names of a brain's statistics begin, which lie in one column with those of its muscles."""
+"""Prefix of the names of a brain's statistics, which share one column with those of its muscles."""
 
 
 class Notes:
-    """Keep tolerated errors and statistics of a brain's host for the worker whose row they concern."""
+    """Keep tolerated errors and statistics of a brain's host for the worker of their row."""
 
     def __init__(self, tolerated_errors: ToleratedErrors) -> None:
         self._tolerated_errors = tolerated_errors
@@ -49,13 +49,13 @@ class Notes:
         return found
 
     def left(self) -> list[dict[str, Any]] | None:
-        """Return the tolerated errors that no worker was told, at the end of a phase; None without any."""
+        """Return the tolerated errors not sent to any worker, at the end of a phase; None without any."""
         left = [excuse for excused in self._excused.values() for excuse in excused]
         self._excused = {}
         return left or None
 
     def export(self) -> dict[str, Any]:
-        """Return all that `restore` needs, as plain values."""
+        """Return the state that `restore` needs, as plain values."""
         return {
             "excused": [[worker, excused] for worker, excused in self._excused.items()],
             "noted": [[worker, noted] for worker, noted in self._noted.items()],
@@ -77,11 +77,11 @@ class Decision:
 
     index: int
     readings: list[Any]
-    told_readings: Field  # as they travel, as all that is told
+    told_readings: Field  # in wire form, like all fields named `told_`
     setpoints: list[Any]
     told_setpoints: Field
     data: Any = None
-    frozen: Any = None  # the data as they travel; what their author changes later changes nothing
+    frozen: Any = None  # the data in wire form; later changes by the author have no effect
     blobs: Sequence[bytes] = ()
     seen: Field | None = None  # the readings after filters
     proposed: Field | None = None  # the setpoints before filters
@@ -100,13 +100,13 @@ class Seen:
 
 
 class Policy:
-    """Read the newest policy from the training brain, other tags from the model that the phase began with."""
+    """Read the newest policy from the training brain, other tags from the model with which the phase began."""
 
     def __init__(self, newest: Callable[[], tuple[bool, Any]], files: Models | None) -> None:
         self._newest, self._files = newest, files
 
     def load(self, tag: str = "") -> Any:
-        """Return what was saved under a tag, None if nothing was."""
+        """Return the value saved under a tag, None if there is none."""
         if tag == POLICY:
             found, policy = self._newest()
             if found:
@@ -115,7 +115,7 @@ class Policy:
 
 
 def deserialized(thought: Thought, parts: Sequence[bytes]) -> Thought:
-    """Return the reply of a brain with its arrays."""
+    """Return the reply of a brain with its arrays deserialized."""
     if not thought.fresh and thought.filters is None:
         return thought
     update = deserialize(thought.update, parts, "update") if thought.fresh else None
@@ -133,7 +133,7 @@ def alike(own: Layout, applied: Layout) -> bool:
 
 
 def finite(layout: Layout, values: list[Any]) -> list[Any]:
-    """Return setpoints; AuthorError names the first that is infinite, which spaces without bounds contain."""
+    """Return setpoints; AuthorError names the first infinite one, which spaces without bounds contain."""
     infinite = layout.infinite(values)
     if infinite is not None:
         raise AuthorError(f"setpoint {infinite}: expected a finite number, found {values!r:.80}")
@@ -146,8 +146,8 @@ _ACT = "muscle.act"
 def heard(actors: Sequence[Actor], answers: Sequence[Acted], counts: Sequence[int] | None = None) -> list[Acted]:
     """Return the replies of these muscles in the form of our own hosts.
 
-    Our hosts check what they send. An invalid reply of a program raises CallFailed, which names it. With bodies,
-    `counts` are the numbers of bodies that decide.
+    Our hosts check what they send. An invalid reply of a program raises CallFailed, which names the program. With
+    bodies, `counts` are the numbers of bodies that decide.
     """
     expected = [None] * len(answers) if counts is None else counts
     return [

@@ -21,7 +21,7 @@ from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 
 _OURS = ("uid", "name", "worker", "mode", "seed", "rng", "params", "muscle", "brain", "agent", "given", "shown")
-"""Attributes that the bus sets: no state of a filter."""
+"""Attributes set by the bus; they are not part of a filter's state."""
 
 
 def tag_of(number: int) -> str:
@@ -35,15 +35,15 @@ UNKNOWN = (
 
 
 class FilterStack:
-    """The filters of one process, each with the hooks that blame it.
+    """The filters of one process, each with hooks that name the filter in errors.
 
     Args:
         plugins: Maps {name, params, on_error, stream}, in document order.
-        where: Whose they are, for the blame.
-        attributes: What each of them is given.
-        tolerated_errors: Where tolerated_errors of their hosts are kept.
-        groups: The groups of bodies for which there is one of each: their numbers go on through all groups.
-        first: The number of the first, where others have those below.
+        where: The owner of the filters, for error texts.
+        attributes: Given to each filter.
+        tolerated_errors: Collects the errors that the host tolerates.
+        groups: Number of groups of bodies with filters of their own; filters are numbered through all groups.
+        first: The number of the first filter, if other stacks have the numbers below.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FilterStack:
     def begin(
         self, owner: str, part: Any, sensors: Sensors, actuators: Actuators, group: int = 0
     ) -> tuple[Sensors, Actuators]:
-        """Give each its muscle or brain, set it up, and return what it declares instead of what it is given."""
+        """Assign each filter its muscle or brain, set it up, and return the declarations behind the last filter."""
         for one, hooks in self._pairs[group]:
             setattr(one, owner, part)
             hooks("setup", one.setup)
@@ -91,15 +91,15 @@ class FilterStack:
         return sensors, actuators
 
     def receive(self, number: int, arrays: Mapping[str, Array]) -> None:
-        """Give a filter arrays that were published, or stored with a model."""
+        """Pass a filter arrays that were published, or stored with a model."""
         self.hooks[number].excused(None, "receive", self.filters[number].receive, dict(arrays))
 
     def received_from(self, models: Models) -> dict[int, dict[str, Array]]:
-        """Give all filters the arrays that lie with a model; return them by the number of the filter.
+        """Pass all filters the arrays stored with a model; return them by the number of the filter.
 
         Raises:
-            AuthorError: Arrays of another class lie where a filter stands that takes none: an order was changed, and
-                who needs them would not get them.
+            AuthorError: A filter that takes no arrays has the number of another class's arrays: the order was changed,
+                and the filter that needs the arrays would not receive them.
         """
         found: dict[int, dict[str, Array]] = {}
         for place, one in enumerate(self.filters):
@@ -118,7 +118,7 @@ class FilterStack:
         return found
 
     def show_step(self, step: int | None) -> None:
-        """Say where we are, for the blame."""
+        """Set the step that error texts name."""
         for hooks in self.hooks:
             hooks.step = step
 
@@ -133,7 +133,7 @@ def _class_of(one: Filter) -> str:
 
 
 def _declared(given: Any) -> tuple[Sensors, Actuators]:
-    """Return what a filter declares; each actuator gets a no-op that its space contains."""
+    """Return a filter's declarations; each actuator gets a no-op that its space contains."""
     sensors, actuators = map(list, _pair(given))
     for what, informations in (("sensor", sensors), ("actuator", actuators)):
         check_once(what, [it.uid for it in listed(what, informations)])
@@ -143,10 +143,10 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 
 
 class ActingFilters(FilterStack):
-    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one raised so."""
+    """The muscle's halves, for readings and in reverse for setpoints; a tolerated error raises Tolerated."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
-        """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
+        """Set up all filters and return the declarations of the agent, whose spaces have streams of their own."""
         self._outer = (Template(sensors), Template(actuators))
         self._applied = Layout([a.uid for a in actuators], [a.space for a in actuators])
         sensors, actuators = self.begin("muscle", muscle, sensors, actuators)
@@ -166,7 +166,7 @@ class ActingFilters(FilterStack):
             hooks("reset", one.reset)
 
     def view(self, readings: Sequence[Any]) -> tuple[list[Any], Actuators]:
-        """Return readings as the agent is to see them, in the order of its sensors, and the actuators to be set."""
+        """Return readings as changed by filters, in the order of the agent's sensors, and the actuators to set."""
         sensors, actuators = self._outer[0].fill(readings), self._outer[1].empty()
         for one, hooks in self._pairs[0]:
             given = hooks.tolerate("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
@@ -182,7 +182,7 @@ class ActingFilters(FilterStack):
     def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
         """Return the setpoints that are to be applied, in declared order, and the data for the brain.
 
-        After a tolerated error the filters that came before go back: none has seen setpoints that were not applied.
+        After a tolerated error earlier filters are restored: none has seen setpoints that were not applied.
         """
         passed: list[tuple[Filter, Any]] = []
         try:
@@ -203,28 +203,28 @@ class ActingFilters(FilterStack):
         return self._inner.fill(values)
 
     def keep(self) -> list[Any] | None:
-        """Return the state of all, for `go_back`; None where no filter can publish, so that it is not needed."""
+        """Return the state of all filters, for `go_back`; None, as not needed, if no filter can publish."""
         return [self._kept(one) for one in self.filters] if self._learning else None
 
     def keep_all(self) -> list[Any] | None:
-        """Return the state of all, for `go_back`; None where no error of theirs is tolerated."""
+        """Return the state of all filters, for `go_back`; None if none of their errors is tolerated."""
         return [self._kept(one) for one in self.filters] if self._lenient else None
 
     def _kept(self, one: Filter) -> tuple[dict[str, Any], Any]:
         own = {name: value for name, value in vars(one).items() if name not in _OURS}
-        memo: dict[int, Any] = dict(self._spaces)  # a space never changes: it is not copied
+        memo: dict[int, Any] = dict(self._spaces)  # a space never changes, so it is not copied
         return copy.deepcopy(own, memo), one.rng.bit_generator.state
 
     def go_back(self, kept: list[Any] | None) -> None:
-        """Return to where `keep` was called."""
+        """Restore the state that `keep` returned."""
         for one, state in zip(self.filters, kept or [], strict=False):
             _put_back(one, state)
 
 
 class BodyFilters:
-    """The muscles' halves of many bodies of one group: a stack for each; see `ArrayFilters` for one of all.
+    """The muscles' halves of many bodies of one group, a stack for each; `ArrayFilters` is one stack for all.
 
-    A mask says for which body an error was tolerated; the others go on.
+    A mask says for which bodies an error was tolerated; the other bodies are not affected.
 
     Attributes:
         seen, moved: The layouts of one body's sensors and actuators behind the filters.
@@ -245,7 +245,7 @@ class BodyFilters:
         return len(self._stacks[0])
 
     def rename(self, place: int, name: str) -> None:
-        """Name the body at a place, which another one had."""
+        """Rename the body at a place after another body has taken it."""
         self._names[place] = name
 
     def begin(self, places: Iterable[int]) -> None:
@@ -254,7 +254,7 @@ class BodyFilters:
             self._stacks[place].reset()
 
     def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
-        """Return the readings of these bodies as their muscles are to see them, and which bodies see any."""
+        """Return the readings of these bodies as changed by filters, and which bodies have any."""
         rows: list[list[Any]] = []
         saw = np.ones(len(places), bool)
         values = self._outer[0].bodies(blocks_of(runs), "act.readings", len(places))
@@ -276,7 +276,7 @@ class BodyFilters:
         self._kept = {place: self._stacks[place].keep() for place in places}
 
     def go_back(self) -> bool:
-        """Return to where `keep` was called; says whether there was anything to go back to."""
+        """Restore the state of the last `keep`; return whether there was any."""
         kept, self._kept = self._kept, {}
         for place, state in kept.items():
             self._stacks[place].go_back(state)
@@ -285,7 +285,7 @@ class BodyFilters:
     def apply(
         self, places: Sequence[int], runs: Sequence[Array], data: list[Any]
     ) -> tuple[list[Array], list[Any], Array]:
-        """Return the setpoints of these bodies that are to be applied, data for the brain, and whose came through."""
+        """Return the setpoints to apply for these bodies, data for the brain, and which bodies had no error."""
         found, passed = self._outer[1].zeros(len(places)), np.ones(len(places), bool)
         rows = self.moved.bodies(blocks_of(runs), "setpoints", len(places))
         for i, place in enumerate(places):
@@ -302,7 +302,7 @@ class BodyFilters:
         return found, data, passed
 
     def receive(self, published: Mapping[int, Mapping[str, Array]]) -> bool:
-        """Give filters what their other halves published; go back to where `keep` was called if there is any."""
+        """Pass filters the arrays of their other halves; if there are any, restore the state of `keep` first."""
         mine = {number - self.first: arrays for number, arrays in published.items()}
         mine = {place: arrays for place, arrays in mine.items() if 0 <= place < len(self)}
         went = bool(mine) and self.go_back()
@@ -312,7 +312,7 @@ class BodyFilters:
         return went
 
     def received_from(self, models: Models) -> None:
-        """Give all filters the arrays that lie with a model."""
+        """Pass all filters the arrays stored with a model."""
         for stack in self._stacks:
             stack.received_from(models)
 
@@ -323,9 +323,9 @@ class BodyFilters:
 
 
 class ArrayFilters(BodyFilters):
-    """The muscles' half of all bodies of one group: a stack for all, asked once for those that decide.
+    """The muscles' half of all bodies of one group: one stack, called once for all bodies that decide.
 
-    What it excuses concerns all bodies that are asked for.
+    A tolerated error concerns all bodies of the call.
     """
 
     def __init__(self, stack: ActingFilters, names: Sequence[str], outer: tuple[Layout, Layout]) -> None:
@@ -340,7 +340,7 @@ class ArrayFilters(BodyFilters):
             hooks("reset_batch", one.reset_batch, rows)
 
     def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
-        """Return the readings of these bodies as their muscles are to see them, and who sees any."""
+        """Return the readings of these bodies as changed by filters, and which bodies have any."""
         self._stack.show_step(steps[0])
         field, names = blocks_of(runs), [self._names[place] for place in places]
         try:
@@ -358,7 +358,7 @@ class ArrayFilters(BodyFilters):
     def apply(
         self, places: Sequence[int], runs: Sequence[Array], data: list[Any]
     ) -> tuple[list[Array], list[Any], Array]:
-        """Return the setpoints of these bodies that are to be applied, data for the brain, and whose came through."""
+        """Return the setpoints to apply for these bodies, data for the brain, and which bodies had no error."""
         field, names = blocks_of(runs), [self._names[place] for place in places]
         kept = self._stack.keep_all()
         try:
@@ -384,7 +384,7 @@ class GroupFilters:
         self.filters = [one for part in parts for one in part.filters]
 
     def received_from(self, models: Models) -> None:
-        """Give all filters the arrays that lie with a model."""
+        """Pass all filters the arrays stored with a model."""
         for part in self._parts:
             part.received_from(models)
 
@@ -426,55 +426,55 @@ def _pair(given: Any) -> tuple[Any, Any]:
 
 
 class LearningFilters(FilterStack):
-    """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
+    """The brain's halves, for data and in reverse for updates; they publish arrays for the other halves.
 
-    What goes through them ends in Tolerated if a filter raised and that is tolerated.
+    A tolerated error of a filter raises Tolerated.
 
-    Bodies of several groups have one of each in each group; an update goes through those of the first.
-    `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
+    Bodies of several groups have filters of their own in each group; an update passes through those of the first.
+    `published` has the newest arrays of each filter by number; `version` counts the publications.
     """
 
     published: dict[int, dict[str, Array]]
     version: int
 
     def declare(self, brain: Any, sensors: Sensors, actuators: Actuators, group: int = 0) -> tuple[Sensors, Actuators]:
-        """Set those of a group up and return the declarations of the agent."""
+        """Set up the filters of a group and return the declarations of the agent."""
         self.published, self.version = {}, 0
         sensors, actuators = self.begin("brain", brain, sensors, actuators, group)
         return [SensorInformation(None, it.space, it.uid, it.value_ids) for it in sensors], actuators
 
     def load(self, models: Models) -> None:
-        """Take over what was stored with a model; raises as `received_from`."""
+        """Load the arrays stored with a model; raises like `received_from`."""
         found = self.received_from(models)
         self.published |= found
         self.version += len(found)
 
     def store(self, models: Models) -> None:
-        """Store the newest arrays with a model, and whose they are."""
+        """Store the newest arrays with a model, and the classes of their filters."""
         for number, arrays in self.published.items():
             models.save(arrays, tag_of(number), {"class": _class_of(self.filters[number])})
 
     def data(self, muscle: str, data: Any, group: int = 0) -> Any:
-        """Return data of a muscle as the brain is to see them."""
+        """Return data of a muscle as changed by the filters, for the brain."""
         for one, hooks in self._pairs[group]:
             data = hooks.tolerate("brain_pre_process", one.brain_pre_process, muscle, data)
         return data
 
     def objective(self, muscle: str, objective: float | None, group: int = 0) -> float | None:
-        """Return an objective as the brain is to see it."""
+        """Return an objective as changed by the filters, for the brain."""
         for one, hooks in self._pairs[group]:
             given = hooks.tolerate("brain_objective", one.brain_objective, muscle, objective)
             objective = hooks.tolerate("brain_objective", _number, given)
         return objective
 
     def update(self, update: Any) -> Any:
-        """Return an update as the muscles are to get it."""
+        """Return an update as changed by the filters, for the muscles."""
         for one, hooks in reversed(self._pairs[0]):
             update = hooks.tolerate("brain_post_process", one.brain_post_process, update)
         return update
 
     def publish(self) -> None:
-        """Ask each whether it has anything new for the muscles' halves."""
+        """Ask each filter for new arrays for the muscles' halves."""
         for number, (one, hooks) in enumerate(zip(self.filters, self.hooks, strict=True)):
             arrays = hooks.excused(None, "publish", one.publish)
             arrays = None if arrays is None else hooks.excused(None, "publish", _copied, arrays)
@@ -483,17 +483,17 @@ class LearningFilters(FilterStack):
                 self.version += 1
 
     def travelling(self, blobs: list[bytes]) -> dict[str, Any]:
-        """Return what was published as it travels."""
+        """Return the published arrays in wire form."""
         return {str(number): serialize(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()}
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     @property
     def can_be_kept(self) -> bool:
-        """Say whether all can go on from a checkpoint: those without a brain's half can, the others say how."""
+        """Say whether all filters can resume from a checkpoint: each has no brain's half, or can save its state."""
         return all(_has_state(one) or not _has_half(one) for one in self.filters)
 
     def export(self) -> dict[str, Any]:
-        """Return all that `restore` needs."""
+        """Return the state that `restore` needs."""
         states = [
             dict(hooks("save_state", one.save_state)) if _has_state(one) else None  # type: ignore[attr-defined]
             for one, hooks in zip(self.filters, self.hooks, strict=True)
@@ -502,7 +502,7 @@ class LearningFilters(FilterStack):
         return {"states": states, "published": published, "version": self.version}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `export` returned."""
+        """Restore what `export` returned."""
         for one, hooks, own in zip(self.filters, self.hooks, state["states"], strict=True):
             if own is not None:
                 hooks("load_state", one.load_state, own)  # type: ignore[attr-defined]
@@ -529,7 +529,7 @@ def _number(objective: Any) -> float | None:
 
 
 def _copied(arrays: Any) -> dict[str, Array]:
-    """Return arrays as they will come out of the wire: their author may go on changing the originals."""
+    """Return arrays as they will be deserialized: the author may change the originals later."""
     if not isinstance(arrays, Mapping):
         raise AuthorError(f"publish: expected named arrays, found {type(arrays).__name__}")
     blobs: list[bytes] = []

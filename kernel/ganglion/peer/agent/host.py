@@ -1,4 +1,4 @@
-"""Agents' hosts: what the hosts of muscles and brains share, from the set-up to the snapshot."""
+"""Agents' hosts: the common base of the hosts of muscles and brains, from the set-up to the snapshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Filters = TypeVar("_Filters", bound=FilterStack)
 
 
 class Part(NamedTuple):
-    """Hold the declarations of one group of bodies, of all that an agent has where there are no groups."""
+    """Hold the declarations of one group of bodies, or all declarations of an agent without groups."""
 
     sensor_layout: Layout
     actuator_layout: Layout
@@ -43,7 +43,7 @@ def shown_behind(groups: Sequence[Group], shown: Sequence[tuple[Any, Any]]) -> t
 class AgentHost(Host):
     """Keep the set-up of an agent's process: declarations, memory, filters, snapshot."""
 
-    _of_group: Any = None  # the group of each body, None where all are of one
+    _of_group: Any = None  # the group of each body, None if there is only one group
     participant: Participant
     _setup: Any
     _memory: Memory
@@ -59,9 +59,9 @@ class AgentHost(Host):
     ) -> tuple[list[SensorInformation], list[ActuatorInformation], dict[str, Any]]:
         """Begin a phase; return sensors, actuators and the attributes that muscles and brains have in common.
 
-        `given` are attributes of the agent's filters and objective, too.
+        `given` are also attributes of the agent's filters and objective.
         """
-        self.participant.begin_journal([(request, None)])  # what comes before is not needed
+        self.participant.begin_journal([(request, None)])  # earlier entries are not needed
         self._setup, self._compaction = setup, None
         self._where, self._given = where, {**given, "name": setup.agent, "mode": Mode(setup.mode)}
         self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
@@ -92,7 +92,7 @@ class AgentHost(Host):
         return found
 
     def _groups(self, setup: Any) -> tuple[Group, ...]:
-        """Return the groups of bodies as authors see them, and keep the group of each body."""
+        """Return the groups of bodies in the form that authors see, and keep the group of each body."""
         rows = [*setup.bodies, *(setup.dynamic or ())]
         of = [(setup.groups or {}).get(row[0], 0) for row in rows]
         self._of_group = None if len(self._parts) == 1 else np.array(of)
@@ -107,7 +107,7 @@ class AgentHost(Host):
         )
 
     def _check_groups(self, takes: bool) -> None:
-        """Refuse a class that takes one group of bodies where there are several."""
+        """Raise DocumentError if a class that takes one group of bodies receives several."""
         groups = self._setup.groups
         if groups and not takes:
             each = [[uid for uid in groups if groups[uid] == n] for n in range(len(self._parts))]
@@ -128,7 +128,7 @@ class AgentHost(Host):
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def _restore_or_compact(self) -> None:
-        """Restore a predecessor's snapshot, or compact the journal, where due."""
+        """Restore a predecessor's snapshot, or compact the journal, if due."""
         if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
             self._snapshot = self._snapshot_of(

@@ -52,10 +52,10 @@ from ganglion.wire.messages import (
 _Read = tuple[list[Any], Any]
 """Setpoints, the data."""
 _KEPT_MAX = 256  # decisions that go to the brain in one message
-_KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
+_KEPT_BYTES_MAX = 256 * 1024  # a quarter of the limit of a body
 _ACTUATORS = {ActuatorInformation}
 _OURS = ("memory", "topics", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
-_STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
+_STEPS = np.arange(1024)  # a slice costs half as much as an array of one number
 _STEPS.setflags(write=False)
 
 _NOTHING = Think(0, 0, 0, [], [], [], [], [], rows=b"", flags=b"", decisions=b"", episodes=b"")  # no decision
@@ -74,7 +74,7 @@ class MuscleHost(AgentHost):
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
-        """Make muscle and objective, join the brain, take the first update or the stored policy."""
+        """Make muscle and objective, join the brain, load the first update or the stored policy."""
         self._quiescent = True
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         self._uid = uid = f"{setup.agent}/{setup.worker}"
@@ -114,7 +114,7 @@ class MuscleHost(AgentHost):
             self._seen_layout, self._own_layout = filters.seen, filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
-        # What its muscle may set of what it sees, and what may be applied; None, as nearly always: anything.
+        # Masks of the muscle's own actuators, and of the applied ones; None, the usual case: no masks.
         self._masks = Masks(self._seen_layout, self._own_layout) or None
         self._rules = Masks(self._sensor_layout, self._actuator_layout) or None
         if setup.bodies is None:
@@ -131,8 +131,8 @@ class MuscleHost(AgentHost):
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
-        self._newest: Any = None  # the update for muscles that are made later: of bodies that are spawned
-        self._kept: list[Think] = []  # what the brain is still to get, all of the open episode
+        self._newest: Any = None  # the update for muscles of bodies that are spawned later
+        self._kept: list[Think] = []  # decisions not sent to the brain yet, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
@@ -165,14 +165,14 @@ class MuscleHost(AgentHost):
         return Swapped(self._version)
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any]) -> None:
-        """Make the muscles of many bodies, one object for all of them or one for each."""
+        """Create the muscles of many bodies, one object for all of them or one for each."""
         setup, arrays = self._setup, takes_arrays(type(muscle))
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
         self._memory_rows = max(BODIES_MEMORY_ROWS // (len(self._rows) or 1), BODY_MEMORY_ROWS_MIN)
         self._memory.size_limit = self._memory_rows
         parts = []
-        self._shown: list[tuple[Any, Any]] = []  # what each group sees and sets, behind its filters
+        self._shown: list[tuple[Any, Any]] = []  # sensors and actuators of each group, behind its filters
         self._tells_proposals = True
         for number, part in enumerate(self._parts):
             bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
@@ -228,7 +228,7 @@ class MuscleHost(AgentHost):
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
     def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
-        """Make the filters of the bodies of a group; return them, and the declarations behind them."""
+        """Create the filters of the bodies of a group; return them, and the declarations behind them."""
         setup, part, stacks, shown = self._setup, self._parts[number], [], []
         whole = all(self._loader.load("filter", str(plugin["name"])).batched for plugin in setup.filters)
         for i, row in enumerate(rows[:1] if whole else rows):
@@ -245,9 +245,9 @@ class MuscleHost(AgentHost):
         return ArrayFilters(stacks[0], names, outer) if whole else BodyFilters(stacks, names, outer), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
-        """Make the objects of a spawned body of a group; the former body of its row is gone.
+        """Create the objects of a spawned body of a group; they replace those of the former body of its row.
 
-        `given` are the attributes of muscles, None where one muscle and objective serve all bodies.
+        `given` are the attributes of muscles, None if one muscle and objective serve all bodies.
         """
         acting, part, setup, hooks = self._actings[number], self._parts[number], self._setup, self._hooks
         sensors, actuators = self._shown[number]
@@ -308,7 +308,7 @@ class MuscleHost(AgentHost):
         self._begin_episode(reset.episode)
         if reset.prepare:
             self._prepare(muscle)
-        if self._acting is None:  # else bodies begin their episodes with their first decisions
+        if self._acting is None:  # otherwise bodies begin their episodes with their first decisions
             self._hooks("reset", muscle.reset)
         return Done()
 
@@ -332,7 +332,7 @@ class MuscleHost(AgentHost):
         return Done()
 
     def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
-        """Return the source of `Muscle.load`: the files that the phase began with; in an evaluation the brain, too."""
+        """Return the source of `Muscle.load`: the files that the phase began with; in an evaluation also the brain."""
         files = None if setup.models is None else Models(self.place.read(setup.models))
         return files if setup.policy is None else Policy(self._policy, files)
 
@@ -348,7 +348,7 @@ class MuscleHost(AgentHost):
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
-        """Compact the journal behind a set-up, reset or act of bodies, where due; called between two requests."""
+        """Compact the journal after a set-up, reset or act of bodies, if due; called between two requests."""
         if self._quiescent and self._muscle is not None:
             self._quiescent = False
             self._restore_or_compact()
@@ -403,14 +403,14 @@ class MuscleHost(AgentHost):
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters | GroupFilters) -> None:
-        """Hand filters the newest arrays of the training brain, else those of the model."""
+        """Pass filters the newest arrays of the training brain, else those of the model."""
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
             filters.received_from(Models(self.place.read(self._setup.models)))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
-        """Hand filters the arrays that their other halves published."""
+        """Pass filters the arrays that their other halves published."""
         found = self._published(published)
         if self._acting is not None:
             self._acting.receive(found)
@@ -436,10 +436,10 @@ class MuscleHost(AgentHost):
         self._episodes = np.array([episode])
         self._episodes.flags.writeable = False
         self._decision: Decision | None = None
-        self._applied: tuple[list[Any], Field] | None = None  # setpoints of this episode, these as they travel
+        self._applied: tuple[list[Any], Field] | None = None  # setpoints of this episode, as values and in wire form
         self._decisions = 0
         self._hooks.step = None
-        if isinstance(self._filters, ActingFilters):  # each body begins for itself
+        if isinstance(self._filters, ActingFilters):  # each body begins separately
             self._filters.show_step(None)
             self._filters.reset()
 
@@ -468,7 +468,7 @@ class MuscleHost(AgentHost):
         if settles_only:
             return Acted(objective=objective, excused=self._tolerated_errors.pop())
         self._seen: Seen | None = None
-        self._blind = False  # filters raised for these readings, which was tolerated: a second look counts twice
+        self._blind = False  # filters raised a tolerated error for these readings; a second pass would count twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -560,7 +560,7 @@ class MuscleHost(AgentHost):
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
-        """Return the brain's statistics, once there is a completed decision whose row takes them."""
+        """Return the brain's statistics, once a completed decision has a row for them."""
         if thought is not None:
             self._learned |= thought.statistics or {}
         if completed is None or completed.rewards is None:
@@ -653,7 +653,7 @@ class MuscleHost(AgentHost):
                 self._seen = self._look(filters, readings)
             except Tolerated:
                 self._blind = True
-            if self._blind or decision.seen is None:  # there is no row that the brain could be told
+            if self._blind or decision.seen is None:  # there is no row to send to the brain
                 thought = self._ask_newest(act, position)
                 self._go_back(filters, kept, thought)
                 return thought
@@ -712,9 +712,9 @@ class MuscleHost(AgentHost):
         self._take_in(self._ask("brain.think", self._with_kept(think), position))
 
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
-        """Go back to the filters' state before the readings if new arrays were published."""
+        """Restore the filters' state before the readings if new arrays were published."""
         if thought.filters:
-            if kept is not None:  # else no filter takes them, and what was seen stays
+            if kept is not None:  # otherwise no filter takes arrays, and the filtered readings stay
                 filters.go_back(kept)
                 self._seen, self._blind = None, False
             self._receive(thought.filters)
@@ -727,7 +727,7 @@ class MuscleHost(AgentHost):
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
         participant, span_s = self.participant, self._think_s
-        if span_s is not None and self._together > 1:  # it may think about each of those that are kept so long
+        if span_s is not None and self._together > 1:  # the brain may think about each decision kept so far
             span_s *= min(self._together, _KEPT_MAX)
         pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
         thought: Thought
@@ -807,7 +807,7 @@ class MuscleHost(AgentHost):
         layout = self._own_layout
         values = layout.values_set(actuators) if given else None
         if values is not None and layout.pack is not None:
-            setpoints = [layout.pack(*values)]  # the usual case: those that were offered, each set to a number
+            setpoints = [layout.pack(*values)]  # the usual case: the offered actuators, each set to a number
         else:
             if values is None:
                 values, data = self._hooks.tolerate(hook, read, result)
@@ -816,7 +816,7 @@ class MuscleHost(AgentHost):
         blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
             frozen = data
-        elif data is not None:  # a copy: its author may go on changing what it was made of
+        elif data is not None:  # a copy: the author may change the original later
             blobs = []
             frozen = self._hooks.tolerate(hook, serialize, data, blobs, f"{hook}[1]")
             if frozen is not data:
@@ -862,9 +862,9 @@ class MuscleHost(AgentHost):
         values, data = read_proposal(result, layout.ids)
         for it in result[0] if isinstance(result, tuple) and len(result) == 2 else result:
             space = layout.spaces[layout.index[it.uid]]
-            # Its author gave it another one, or changed an array after it was set.
+            # The author set another space, or changed an array after it was set.
             if (it.space is not space or not space.scalar) and not space.contains(it.value):
-                ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
+                ActuatorInformation(it.value, space, it.uid)  # raises an error that names the id
         return finite(layout, values), data
 
     def _read_batch(self, result: Any) -> _Read:
@@ -881,7 +881,7 @@ class MuscleHost(AgentHost):
             try:
                 row = [make(value) for make, value in zip(self._canonical, row, strict=True)]
             except SpaceError:
-                return None  # `_read_batch` says which
+                return None  # `_read_batch` names the value
         return row if self._own_layout.infinite(row) is None else None
 
     def _running(self) -> Muscle:

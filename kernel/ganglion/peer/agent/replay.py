@@ -16,30 +16,30 @@ from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainSetup, T
 
 
 class Recordings:
-    """Hold the recordings of one run, in the governor's process; of a run in which no brain learns from any, none."""
+    """Hold the recordings of one run, in the governor's process; this base class serves a run without recordings."""
 
     def prepare(self, phase: PhasePlan) -> PhasePlan:
-        """Find and keep all that the brains of a phase learn from and its environments play; return the phase.
+        """Find and copy the recordings of a phase, for its brains and its environments; return the phase.
 
-        Environments that play find their copies in its parameters; budgets that are missing are those of the record.
+        The parameters of environments that play name their copies. Missing budgets are those of the record.
 
         Raises:
-            DocumentError: It is nowhere, or not whole.
-            StoreError: It cannot be read or written.
+            DocumentError: A recording is missing or incomplete.
+            StoreError: A recording cannot be read or written.
         """
         return phase
 
     def request(self, agent: str) -> BrainPretrain | None:
-        """Return what tells the brain of an agent to learn; None where there is nothing."""
+        """Return the message that makes an agent's brain learn; None if there are no recordings."""
         return None
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """Compare what was recorded with what agents see and set; DocumentError where it does not fit."""
+        """Compare recordings with the sensors and actuators of agents; DocumentError if they do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """A brain that is to learn, with what its host has made of it; `filters` is None where it has none."""
+    """A brain that is to learn, with the objects of its host; `filters` is None if there are none."""
 
     setup: BrainSetup
     brain: Brain
@@ -57,31 +57,31 @@ class Lesson(Protocol):
         """Say whether the brain has a `pretrain` of its own."""
 
     def teach(self, loaded: bool) -> Any:
-        """Call the brain's own `pretrain`; return the update that comes of it."""
+        """Call the brain's own `pretrain`; return its update."""
 
     def rows(self) -> Iterator[Think]:
-        """Yield all decisions as muscles would tell of them."""
+        """Yield all decisions in the form that muscles send."""
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
         """Keep tolerated errors, up to a bound."""
 
     def reply(self, excused: Sequence[dict[str, Any]] | None = None) -> BrainPretrained:
-        """Return what came of it."""
+        """Return the result."""
 
 
 class Replay(Protocol):
-    """What a plugin of the group `replay` offers: `recorded` to agents, others to the environments of their name."""
+    """The interface of a plugin of the group `replay`: `recorded` for agents, others for environments of their name."""
 
     def faults(self, plan: Plan, store: str | None) -> list[tuple[str, str]]:
-        """Return place and text of what the sources of a plan lack, before anything is started.
+        """Return place and text of each fault of a plan's sources, before anything is started.
 
-        What earlier phases of the run are to record is left out, and not all of what is long is read.
+        Recordings of earlier phases of the run are not checked, and long recordings are read only in part.
         """
 
     def recordings(
         self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
     ) -> Recordings:
-        """Return what finds and keeps the recordings of a run."""
+        """Return the object that finds and copies the recordings of a run."""
 
     def lesson(self, asked: BrainPretrain, learner: Learner) -> Lesson:
         """Return the episodes of one request, as a brain learns from them."""
@@ -100,7 +100,7 @@ def plays(phase: PhasePlan) -> bool:
 
 
 def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:
-    """Return the recordings of a run; no plugin is needed where no brain learns from any."""
+    """Return the recordings of a run; no plugin is needed if no brain learns from any."""
     if any(replaying(phase) or plays(phase) for phase in plan.phases):
         return provider().recordings(plan, run, results, store, warn)
     return Recordings()

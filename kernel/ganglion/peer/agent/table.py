@@ -26,7 +26,7 @@ _LOOK_EVERY = 16  # requests: between two checks whether the journal is to be co
 
 @dataclass(slots=True)
 class _Wish:
-    """A request of a brain, and since when it waits."""
+    """A request of a brain, and the time since which it waits."""
 
     request: Request
     agent: str
@@ -39,7 +39,7 @@ class TableHost(Host):
     """Host one table per phase.
 
     With `sync: async` requests are carried out as they arrive; requests that the table does not allow yet wait in order
-    of arrival. In lockstep no other agent could end such a wait: the request is refused. Where several agents use the
+    of arrival. In lockstep no other agent could end such a wait: the request is refused. If several agents use the
     table in lockstep, their writes wait for the end of the round, and are carried out in document order of the agents.
     All requests of a round are answered before an agent sends one of the next round, since agents act together.
     """
@@ -55,11 +55,11 @@ class TableHost(Host):
         self._pool: Pool | None = None
         self._setup: TableSetup
         self._requests = 0  # since the last check for compaction
-        self._live = False  # whether all that a predecessor did has been done again
+        self._live = False  # whether all requests of a predecessor have been replayed
 
     def setup(self, request: Request, setup: TableSetup) -> Done:
         """Make the table."""
-        self.participant.begin_journal([(request, None)])  # what comes before is not needed
+        self.participant.begin_journal([(request, None)])  # earlier entries are not needed
         self._setup, self._compaction, self._pool = setup, None, None
         where, loader = f"table {setup.uid}", self._loader
         self._hooks = Hooks.of(loader, "table", setup.plugin, where)
@@ -68,11 +68,11 @@ class TableHost(Host):
         attributes |= identity(setup.stream)
         self._agents = dict.fromkeys([*setup.feed, *setup.serve])  # in document order
         self._at: list[int] = []  # the newest round
-        self._later: list[list[Any]] = []  # what it has written: agent, what, given
+        self._later: list[list[Any]] = []  # writes of the newest round: agent, what, given
         self._waiting: list[_Wish] = []
-        self._writer: list[Any] = []  # the agent that inserted last, how often, when
-        self._gone: dict[str, str] = {}  # writers that do not come back: why
-        self._told: tuple[Any, float] = (None, 0.0)  # whether an agent waited, and when that was told
+        self._writer: list[Any] = []  # the agent of the last insertion, the number of its insertions, the time
+        self._gone: dict[str, str] = {}  # writers that were lost for good -> reason
+        self._told: tuple[Any, float] = (None, 0.0)  # whether a wait was last reported, and the time of that report
         pool: Pool = self._hooks("__init__", lambda: loader.make("table", setup.plugin, attributes))
         self._hooks("setup", pool.setup)
         self._snapshot = Snapshot({"table": (pool, ("feed", "serve"))})
@@ -92,7 +92,7 @@ class TableHost(Host):
         self._pool = None
         return Done()
 
-    # -- what is asked ------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
     def ask(self, request: Request, asked: TableAsk) -> Any:
         """Carry out a request, now or later, or refuse it."""
         setup = self._setup
@@ -104,7 +104,7 @@ class TableHost(Host):
         wish = _Wish(request, asked.agent, asked.what, given, self.participant.clock())
         if setup.shared and asked.at is not None:
             self._enter(asked.at)
-        before = any(self._side(one) == self._side(wish) for one in self._waiting)  # whose turn is earlier
+        before = any(self._side(one) == self._side(wish) for one in self._waiting)  # whether an earlier request waits
         why = "others wait before it" if before else self._judged(wish)
         if why is None:
             self._do(wish)
@@ -118,7 +118,7 @@ class TableHost(Host):
         return DEFERRED
 
     def _enter(self, at: list[int]) -> None:
-        """Carry out the writes of the round before."""
+        """Carry out the writes of the previous round."""
         if at < self._at:
             text = f"expected nothing before {self._at}, found {at}"
             raise RemoteProtocolError(f"table {self._setup.uid}: {text}")
@@ -189,7 +189,7 @@ class TableHost(Host):
         return told or "no agent has changed that"
 
     def gone(self, gone: PeerGone) -> None:
-        """Note that a writer is lost; waits for a writer that is lost for good fail."""
+        """Record the loss of a writer; once all writers are lost for good, waiting readers fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return
         self._gone[gone.peer] = gone.reason
@@ -206,7 +206,7 @@ class TableHost(Host):
             self.participant.fail(wish.request, failure_of(error))
 
     def tick(self) -> None:
-        """Refuse requests that waited too long, publish the state, and compact the journal where due."""
+        """Refuse requests that waited too long, publish the state, and compact the journal if due."""
         if self._pool is None:
             return
         now_s, span_s = self.participant.clock(), self._setup.span_s
@@ -217,7 +217,7 @@ class TableHost(Host):
         if self._waiting:
             return
         self._requests += 1
-        # A state that a predecessor took lies behind a certain request; its own may lie behind any.
+        # A state that a predecessor took follows a certain request; a state of this process may follow any.
         if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
             self._live = not self.participant.playing
             if self._compaction is None:
@@ -250,8 +250,8 @@ class Tables:
 
     Attributes:
         faces: Uid -> the brain's object for a table that serves it.
-        at: The position of the brain's present call in the phase; None outside of calls about decisions.
-        feeds: Whether there are tables that it feeds.
+        at: The position of the brain's current call in the phase; None outside of calls about decisions.
+        feeds: Whether the agent feeds any table.
         alone: Whether no other agent uses any of these tables.
     """
 
@@ -278,7 +278,7 @@ class Tables:
         self._open += [self._send(row, INSERT, given) for row in self._fed]
 
     def settle(self) -> None:
-        """Wait until all decisions are inserted; raises the error of one that was not."""
+        """Wait until all decisions are inserted; raises the error of a failed insertion."""
         asked, self._open = self._open, []
         if asked:
             self._participant.gather(asked)
@@ -287,10 +287,10 @@ class Tables:
         blobs: list[bytes] = []
         message = TableAsk(self._agent, what, serialize(given, blobs, what), self.at)
         span_s = row["span_s"]
-        longest_s = None if span_s is None else span_s + TABLE_SLACK_S  # the table's own word comes first
+        longest_s = None if span_s is None else span_s + TABLE_SLACK_S  # the table's own refusal arrives first
         return self._participant.ask(str(row["peer"]), "table.ask", message, longest_s, blobs=blobs)
 
     def _ask(self, row: Mapping[str, Any], what: str, /, **given: Any) -> Any:
-        self.settle()  # one call at a time: nothing overtakes what was too much for the broker
+        self.settle()  # one call at a time: no call may overtake one that the broker refused for its size
         [(answer, blobs)] = self._participant.gather([self._send(row, what, given)], blobs=True)
         return deserialize(answer.found, blobs, what)

@@ -19,7 +19,7 @@ from ganglion.wire.messages import TERMINATED, TRUNCATED, Think
 _OF_ALL = ("group", "mask_columns")
 """Fields of transitions that are no columns."""
 FILTERED = ("proposed", "observations", "next_observations")
-"""Fields of `Think` behind filters, None where they are the others."""
+"""Fields of `Think` behind filters, None if they equal the others."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class RowWriter:
         self._layouts = sensors, actuators, applied, rewards
 
     def __call__(self, row: Row, think: Think) -> None:
-        """Write a row as its muscle sent it."""
+        """Write a row as sent by its muscle."""
         sensors, actuators, behind, reward = self._layouts
         try:  # the usual case: a block of numbers each
             readings, after = (list(sensors.unpack(*row.readings)), list(sensors.unpack(*row.next_readings)))
@@ -73,7 +73,7 @@ class RowWriter:
             truncated=row.truncated,
             decision_index=row.decision,
             episode=row.episode,
-            additional_data=data if type(data) in SIMPLE else copied(data),  # what the brain is given is its own
+            additional_data=data if type(data) in SIMPLE else copied(data),  # the brain receives a copy of its own
         )
 
 
@@ -91,7 +91,7 @@ def parted(think: Think) -> list[Think]:
     """Return the decisions of a message, the carried ones first, each as if it had been sent alone.
 
     Raises:
-        RemoteProtocolError: The carried ones are no decisions.
+        RemoteProtocolError: The carried entries are no decisions.
     """
     if think.before is None:
         return [think]
@@ -136,7 +136,7 @@ class Stack:
         self._mask_columns = Masks(sensors, actuators).columns
 
     def declare(self, rewards: Layout) -> None:
-        """Take the layout of the rewards, which may be known late."""
+        """Set the layout of the rewards, which may be declared late."""
         self._rewards = rewards
 
     def __call__(self, rows: Sequence[Row]) -> Transitions:
@@ -217,13 +217,13 @@ def _ticks(think: Think, count: int) -> Array | None:
 def matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
     """Return blocks of many bodies as one matrix; RemoteProtocolError names the blocks that do not fit."""
     if not layout.fits(field, count):
-        layout.bodies(field, f"think.{what}", count)  # says what is wrong
+        layout.bodies(field, f"think.{what}", count)  # raises the specific error
         raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
     return matrix_of(layout, [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)], count)
 
 
 def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
-    """Return blocks of bodies as one matrix, which has rows also where there are no columns."""
+    """Return blocks of bodies as one matrix, which has rows even without columns."""
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
 
 
@@ -278,7 +278,7 @@ def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
 
 
 def taken_blocks(fields: Sequence[tuple[Field, int]], rows: Array) -> Field:
-    """Return fields of so many bodies each as one, with these rows in this order."""
+    """Return fields of several chunks of bodies as one, with these rows in this order."""
     found: Field = []
     for blocks in zip(*(field for field, _ in fields), strict=True):
         parts = [np.frombuffer(block, np.uint8).reshape(fields[i][1], -1) for i, block in enumerate(blocks)]
