@@ -50,7 +50,7 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
     (Role.STORE, Role.GOVERNOR): (frozenset({Verb.TELL}), _same_run),
     (Role.STORE, Role.CONTROLLER): (frozenset({Verb.TELL}), _same_run),
 }
-"""What a source may send to a target unasked. REPLY and ERROR pass where the reverse CALL does."""
+"""What a source may send to a target without being asked. REPLY and ERROR pass where the reverse CALL does."""
 
 _CALLS = {
     (caller, callee): frozenset(packed(call.name) for call in CALLS if call.callee is callee and caller in call.callers)

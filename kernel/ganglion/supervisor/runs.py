@@ -60,23 +60,23 @@ class Member:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     process: Process | None = None
     joined: bool = False
-    here: asyncio.Event = field(default_factory=asyncio.Event)  # set once it has joined
-    lost_reason: str = ""  # why its connection ended, as the broker reported
+    here: asyncio.Event = field(default_factory=asyncio.Event)  # set once the member has joined
+    lost_reason: str = ""  # why the connection ended, as the broker reported
     off: asyncio.Event = field(default_factory=asyncio.Event)  # set when the broker has reported that end
-    idle: bool = False  # no answer of it was awaited at that time
+    idle: bool = False  # no answer of the member was awaited at that time
     asked: bool = False  # to leave
-    dismissed: bool = False  # its end is wanted
-    returns: bool = False  # if it is lost, a successor is started and callers wait for it
+    dismissed: bool = False  # the end of the member is wanted
+    returns: bool = False  # after a loss a successor is started, and callers wait for it
     journal: Path | None = None
-    far: bool = False  # its journal lies on its node, unreadable to the supervisor
-    hears: bool = False  # it reads that journal, because it continues where its predecessor was
+    far: bool = False  # the journal lies on the node of the process, unreadable to the supervisor
+    hears: bool = False  # the process must resume from that journal, as the successor of another
     keys: KeyPair | None = None  # of a member on another machine
-    lost_s: float | None = None  # when its predecessor was lost; None after it has joined
-    lost_way: str = ""  # how its predecessor was lost
+    lost_s: float | None = None  # when the predecessor was lost; None after the member has joined
+    lost_way: str = ""  # how the predecessor was lost
     due_s: float | None = None  # when a successor must have joined
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    report_s: float | None = None  # when the wait for it is reported next
+    report_s: float | None = None  # when the wait for the member is reported next
     child: Child = field(init=False)
     name: str = field(init=False)  # on the wire
     label: str = field(init=False)  # for a person
@@ -86,32 +86,32 @@ class Member:
 
     @property
     def stays(self) -> bool:
-        """Return True if it can serve another phase: not gone, not leaving, and connection not lost."""
+        """Return True if the member can serve another phase: not gone, not leaving, and connection not lost."""
         if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
     @property
     def node(self) -> str:
-        """Return the node whose relay it joins; empty if it joins no relay."""
+        """Return the node whose relay the member joins; empty if the member joins no relay."""
         launched = None if self.process is None else self.process.launched
         return "" if launched is None else launched.node
 
     # -- connection --------------------------------------------------------------------------------------------------
     def came(self) -> None:
-        """Record that it has joined."""
+        """Record that the member has joined."""
         self.joined, self.lost_reason = True, ""
         self.off.clear()
         self.here.set()
 
     def cut_off(self, lost: Lost) -> None:
-        """Record the end of its connection, as reported by the broker."""
+        """Record the end of the member's connection, as reported by the broker."""
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
     # -- life cycle ---------------------------------------------------------------------------------------------------
     def leave(self, patience_s: float | None = None) -> None:
-        """Ask it to leave if it has joined, else end it by signal; deadlines escalate to SIGTERM and SIGKILL."""
+        """Ask a joined member to leave, else end the process by signal; deadlines escalate to SIGTERM and SIGKILL."""
         self.dismissed = True
         if self.place.attached:
             if self.joined:
@@ -140,7 +140,7 @@ class Member:
             asyncio.get_running_loop().call_later(_DUMP_S, self.process.kill, why)
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
-        """Take in an event of its process, or a request, and perform the resulting action."""
+        """Take in an event of the process, or a request, and perform the resulting action."""
         self._enter(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
 
     def _enter(self, state: State | None) -> None:
@@ -159,12 +159,12 @@ class Member:
     # -- texts --------------------------------------------------------------------------------------------------------
     @property
     def last_words(self) -> list[str]:
-        """Return the last lines that its process printed."""
+        """Return the last lines that the process printed."""
         return list(self.process.output.lines) if self.process is not None else []
 
     @property
     def end_text(self) -> str:
-        """Return how it ended: `was killed by SIGKILL`, `ended with exit status 3`."""
+        """Return how the member ended: `was killed by SIGKILL`, `ended with exit status 3`."""
         if self.place.attached or (not self.child.gone and self.lost_reason):
             return f"is gone: {self.lost_reason}"
         if self.process is None and self.child.code is None:
@@ -196,7 +196,7 @@ STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks up models of other ru
 async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
     """Start the process of a member; on failure the member holds the reason."""
     if run.over.is_set():
-        return  # it ended while this member was being admitted
+        return  # the run ended while this member was being admitted
 
     def exited(process: Process) -> None:
         member.receive(Event.EXITED, code=process.code, why=process.why)

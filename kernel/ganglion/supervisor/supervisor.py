@@ -53,7 +53,7 @@ from ganglion.wire.name import KERNEL, Role, topic
 
 _ENDED_KEPT = 32  # ended runs that operators can still query
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
-"""Events of governors that are not shown: the supervisor publishes its own, with more detail."""
+"""Events that governors publish to observers; the supervisor shows its own, with more detail."""
 _ANY_PORT = "tcp://127.0.0.1:0"
 _STOP_NOW_S = 1.0  # time for the governor to cut open episodes; escalation needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store leaves after every role that writes

@@ -106,7 +106,7 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
 
 
 def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
-    """Run `begin` in a grandchild after a byte is written to the returned descriptor; return its pid too; OSError."""
+    """Return the pid of a new grandchild, and the descriptor whose first byte starts `begin` there; OSError if none."""
     read, write = os.pipe()
     wait, go = os.pipe()
     middle = os.fork()

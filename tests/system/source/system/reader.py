@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 READING = ("results", "runs", "show", "verify", "ps", "pause", "continue", "signal", "stop")
-RUNNING = ("run", "resume", "check", "submit")
+RUNNING = ("run", "resume", "check", "submit", "sweep")
 
 # What the commands import only when they are called. What runs must not import what only reading needs.
 _IMPORTED = {
