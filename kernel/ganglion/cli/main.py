@@ -75,7 +75,7 @@ class Commands(click.Group):
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands with their lines of help, importing none of them."""
+        """Write the commands with their lines of help; no command is imported."""
         from ganglion.cli.plugins import manual  # late: reads sources of plugins, which no other command needs
 
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]

@@ -1,4 +1,4 @@
-"""`ganglion plugins`: what is installed."""
+"""`ganglion plugins`: lists the installed plugins."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Progress:
         self.err = err
         self.clock = clock
         self.steps: dict[str, int] = {}
-        self.paces: dict[tuple[str, Any], Pace] = {}  # of the phases of the runs that have not ended
+        self.paces: dict[tuple[str, Any], Pace] = {}  # paces of the phases of unfinished runs
         self.started_s: dict[str, float] = {}
 
     def begin(self, run: str, seed: str, folder: str) -> None:
@@ -206,7 +206,7 @@ class PlainProgress(Progress):
 
 
 class JsonProgress(Progress):
-    """Write one JSON object per event; the last object of a run says how it ended."""
+    """Write one JSON object per event; the last object of a run holds its status and reason."""
 
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""

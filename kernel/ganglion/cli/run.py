@@ -143,7 +143,7 @@ def command(
 
 
 def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:
-    """Return the plans of all documents; DocumentError with the faults of all of them.
+    """Return the plans of all documents; DocumentError holds the faults of all documents.
 
     Warnings are printed; with `verbose` also the names of other projects that were read as ours.
     """
@@ -263,7 +263,7 @@ class RunSession:
     def _status(self, planned: int) -> int:
         """Return the exit status of the command: interruption before failure before orphaned processes."""
         defects = self.session.report_defects()
-        whole = self.statuses == [0] * planned  # Ctrl-C came after the last step
+        whole = self.statuses == [0] * planned  # Ctrl-C arrived after the last step
         if INTERRUPTED in self.statuses or (self.session.interrupts and not whole):
             return INTERRUPTED
         return 1 if defects or 1 in self.statuses else max(self.statuses, default=0)

@@ -29,7 +29,7 @@ _REDRAW_S = 0.1  # at most ten redraws a second
 _WIDTH = 12
 _LABEL, _CURVE_ROWS, _CURVE_WIDTH = 9, 5, 72
 _CURVE_EPISODES, _CURVES = 10, 3  # for a phase with at least this many episodes; for this many agents
-_SMOOTH = 0.1  # of all episodes so far: the first and the last tenth are compared
+_SMOOTH = 0.1  # share of all episodes so far: the first and the last tenth are compared
 
 
 def _bars(values: list[float], width: int, rows: int) -> tuple[list[str], float, float]:

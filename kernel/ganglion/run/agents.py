@@ -188,7 +188,7 @@ class _Search:
         name = f"agent {agent.name}"
         seen = self._pick(agent.sensors, agent.sensors_at, self._sensors, f"{name}: sensors", self._unknown)
         moved = self._pick(agent.actuators, agent.actuators_at, self._actuators, f"{name}: actuators", self._unknown)
-        whole = {*self._declarations, *self._unknown}  # an environment's uid stands for all its rewards
+        whole = {*self._declarations, *self._unknown}  # an environment's uid means all its rewards
         wanted = [(i, uid) for i, uid in enumerate(agent.rewards or ()) if uid not in whole]
         places = [agent.rewards_at[i] if i < len(agent.rewards_at) else "" for i, _ in wanted]
         self._pick([uid for _, uid in wanted], places, self._rewards, f"{name}: rewards", self._late)

@@ -28,7 +28,7 @@ class Stateful:
     """
 
     SET_UP: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that are not part of the state: the successor's constructor sets them."""
+    """Attributes outside the state: the successor's constructor sets these."""
 
     def state(self) -> dict[str, Any]:
         """Return the state. The caller must not change it: it shares the object's lists and maps."""
@@ -59,7 +59,7 @@ class _Wait:
 
 
 class Waits(Stateful):
-    """Record what the run waits for; say when a wait is due for a report, or past its deadline."""
+    """Record the waits of the run; report which are due for a message, or past their deadline."""
 
     def __init__(self) -> None:
         self._waits: dict[Hashable, _Wait] = {}
@@ -362,7 +362,7 @@ class Flow(Stateful):
         self.shut_down = False
         self.evaluating = False  # whether an evaluation is due or runs
         self.standing: dict[int, tuple[int, int]] = {}  # paused by PAUSE: worker -> episode and step
-        self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation, or for ends of bodies
+        self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation or ends of bodies
         self._halted: set[int] = set()  # workers that wait while the evaluation runs
         self._due = 0  # evaluations due so far, including those that coincided
         self._left: int | None = None  # boundaries left before the next PAUSE
@@ -422,7 +422,7 @@ class Flow(Stateful):
             return []
         if tells := self._tells() or self._next_errand():
             return tells
-        again, self._errand_given = self._errand_given, False  # of workers that have returned from a rebuild
+        again, self._errand_given = self._errand_given, False  # whether workers have returned from a rebuild
         if self._left is not None and not again:
             self._left -= 1
             if self._left <= 0:
@@ -699,7 +699,7 @@ class Flow(Stateful):
         self.evaluating = False
         effects: list[Effect] = [] if view is None else [self._record_pause(Signal.CONTINUE, moment)]
         judgement = self._judged
-        fresh = self._count()  # of workers that ended on their way to the boundary
+        fresh = self._count()  # episodes of workers that ended on their way to the boundary
         if view is not None:
             self.tally.evaluations.append(view)
         if view is not None and not self._stopping:

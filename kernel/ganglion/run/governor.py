@@ -68,7 +68,7 @@ class Governor(Stateful):
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[str, Any] = {}  # declarations of worker 0's environments
         self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last reply has arrived
-        self._places: dict[str, Process] = {}  # of this phase, by name
+        self._places: dict[str, Process] = {}  # processes of this phase, by name
         self._used: dict[tuple[bool, int, str, str], int] = {}  # see `PhaseCheckpoint`
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost peers; the supervisor limits the time of their restart
@@ -289,7 +289,7 @@ class Governor(Stateful):
         effects: list[Effect] = []
         if self._interrupt_by_s is not None and now_s >= self._interrupt_by_s and self.stage is Stage.RUNNING:
             effects += self.stop(True, self._interrupted, now_s)
-            self._cut_now = False  # by the clock; a request now is the first one
+            self._cut_now = False  # the clock interrupted the run; the next request is the first one
         effects += self._keep_promises(now_s)
         effects += [Event("waiting", {"text": text}) for text in self.waits.due(now_s)]
         late = self.waits.late(now_s)

@@ -1,4 +1,4 @@
-"""The plan: a checked document, phase by phase; what losses and waits mean in it."""
+"""The plan: a checked document, phase by phase; the meaning of losses and waits in a plan."""
 
 from __future__ import annotations
 
@@ -558,9 +558,9 @@ class Plan:
     phases: list[PhasePlan]
     source: str = ""  # the document's file
     folder: str = ""  # base folder of its relative paths
-    document: str = ""  # its text, stored with the results
+    document: str = ""  # text of the document, stored with the results
     allow: list[str] = field(default_factory=list)  # packages that import paths may name
-    recovery: Recovery = field(default_factory=Recovery)  # of processes outside phases: governor and store
+    recovery: Recovery = field(default_factory=Recovery)  # for processes outside phases: governor and store
 
     @property
     def needs_tcp(self) -> bool:
@@ -606,10 +606,10 @@ class Process:
     uid: str | None = None  # agent or environment
     worker: int | None = None
     environment: EnvironmentPlan | None = None
-    evaluation: bool = False  # of an evaluation worker
+    evaluation: bool = False  # whether the process belongs to an evaluation worker
     run_as: str | None = None  # user of the process; None: the current user
-    muscle: ProgramPlan | None = None  # of a muscle that is a program
-    part: str | None = None  # of a muscle of another model source: its agent with the source in brackets
+    muscle: ProgramPlan | None = None  # the program of a muscle that is one
+    part: str | None = None  # name of a muscle of another model source: its agent with the source in brackets
 
     @property
     def program(self) -> ProgramPlan | None:
@@ -668,10 +668,10 @@ class Loss(Enum):
 
 
 def loss_of(phase: PhasePlan, process: Process) -> Loss:
-    """Return what the loss of a process means.
+    """Return the meaning of a process's loss.
 
-    Only processes that take part in episodes can give one up; all others have more state, and recover. A program that
-    acts is never replayed: a brain's messages to it are not sent twice.
+    Only processes that take part in episodes can give up an episode. All others have more state, and recover. A program
+    that acts is never replayed: a brain's messages to it are not sent twice.
     """
     said = phase.recovery_of(process).on_loss
     if said == RESTART and process.role in (Role.ENVIRONMENT, Role.MUSCLE):

@@ -254,7 +254,7 @@ class BrainHost(AgentHost):
         return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
     def _books(self) -> dict[str, Any]:
-        """Return the state of this host beside the brain."""
+        """Return the state of this host besides the brain's."""
         newest = {  # encoded, so that a snapshot stores them as bytes
             muscle: [one.version, msgpack.packb(one.data), one.blobs] for muscle, one in self._updates.items()
         }
@@ -493,7 +493,7 @@ class BrainHost(AgentHost):
             raise RemoteProtocolError(text)
         former = found.rows.get(seat)
         if former is not None and isinstance(message, UpdateAsked):
-            found.rows[seat] = (request, former[1])  # of a muscle that was lost since: its row counts
+            found.rows[seat] = (request, former[1])  # from a successor: the row of the lost muscle counts
         else:
             found.rows[seat] = (request, message)
         if len(found.rows) == len(awaited):
@@ -639,7 +639,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them as changed by filters, without rows of tolerated errors."""
+        """Write rows into the memory; return the rows as changed by filters, without rows of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []

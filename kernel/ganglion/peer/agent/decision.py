@@ -68,7 +68,7 @@ class Notes:
         self.due = bool(self._excused or self._noted)
 
 
-POLICY = "policy"  # the tag of the last update beside a model
+POLICY = "policy"  # the tag of the last update, stored with a model
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ class FilterStack:
             self.hooks.append(mine)
             self.generators[tag_of(number)] = own["rng"]
         pairs = list(zip(self.filters, self.hooks, strict=True))
-        self._pairs = [pairs[i : i + len(plugins)] for i in range(0, len(pairs), len(plugins) or 1)]  # of each group
+        self._pairs = [pairs[i : i + len(plugins)] for i in range(0, len(pairs), len(plugins) or 1)]  # by group
 
     def __len__(self) -> int:
         return len(self.filters)

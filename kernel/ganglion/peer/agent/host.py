@@ -52,7 +52,7 @@ class AgentHost(Host):
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._compaction: Compaction | None = None  # of the journal
+        self._compaction: Compaction | None = None  # compaction of the journal
 
     def _begin(
         self, request: Request, setup: Any, where: str, given: Mapping[str, Any]
@@ -142,7 +142,7 @@ class AgentHost(Host):
         raise NotImplementedError
 
     def _books(self) -> dict[str, Any]:
-        """Return the state of the host beside the author's objects."""
+        """Return the state of the host besides the author's objects."""
         raise NotImplementedError
 
     def _read_books(self, books: Mapping[str, Any]) -> None:

@@ -130,14 +130,14 @@ class MuscleHost(AgentHost):
         for one in self._muscles():
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
-        self._due: Thought | None = None  # an update that came with the end of an episode
+        self._due: Thought | None = None  # an update received at the end of an episode
         self._newest: Any = None  # the update for muscles of bodies that are spawned later
         self._kept: list[Think] = []  # decisions not sent to the brain yet, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         self._follows = setup.follows
-        self._version = 0  # of the update by which bodies decide
+        self._version = 0  # version of the update by which bodies decide
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
@@ -228,7 +228,7 @@ class MuscleHost(AgentHost):
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
     def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
-        """Create the filters of the bodies of a group; return them, and the declarations behind them."""
+        """Create the filters of the bodies of a group; return the filters, and the declarations behind the filters."""
         setup, part, stacks, shown = self._setup, self._parts[number], [], []
         whole = all(self._loader.load("filter", str(plugin["name"])).batched for plugin in setup.filters)
         for i, row in enumerate(rows[:1] if whole else rows):
@@ -301,7 +301,7 @@ class MuscleHost(AgentHost):
     def reset(self, request: Request, reset: MuscleReset) -> Done:
         """Begin the next episode."""
         muscle = self._running()
-        if self._kept:  # of an episode that was given up
+        if self._kept:  # decisions of an episode that was given up
             self._send_kept(None)
         self._quiescent = True
         self._topics.hear(reset.topics)
@@ -576,7 +576,7 @@ class MuscleHost(AgentHost):
         return [*(theirs or ()), *(self._tolerated_errors.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
-        """Tell the brain that this round has no row of this muscle; keep a new update."""
+        """Report to the brain that this round has no row of this muscle; keep a new update."""
         if self._setup.brain is None:
             return Acted()
         thought = self._ask_newest(act, position)

@@ -51,7 +51,7 @@ class TableHost(Host):
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._compaction: Compaction | None = None  # of the journal
+        self._compaction: Compaction | None = None  # compaction of the journal
         self._pool: Pool | None = None
         self._setup: TableSetup
         self._requests = 0  # since the last check for compaction

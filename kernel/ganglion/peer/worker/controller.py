@@ -69,7 +69,7 @@ class ControllerHost(Host):
         self._records: Records | None = None
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
-        self._compaction_of_worker: WorkerCompaction | None = None  # of this phase
+        self._compaction_of_worker: WorkerCompaction | None = None  # the compaction of this phase
 
     def told(self, told: Notice) -> None:
         """Handle acknowledgements of the store and signals of the governor."""

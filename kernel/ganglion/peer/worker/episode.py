@@ -23,7 +23,7 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of the limit of a body: rows may hold images
-_ROW_BYTES = 64  # of numbers and flags beside the values
+_ROW_BYTES = 64  # numbers and flags of a row besides the values
 _VALUES = {"steps": (4, 5, 6), "actions": (3, 4, 5, 6)}  # positions of fields of values in a row
 _ROW, _EARNED = attrgetter("row"), attrgetter("earned")
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
@@ -110,7 +110,7 @@ class Episode(WorkerRounds):
             if not hasattr(error, "__notes__"):  # the error of a condition has a note already
                 hooks.blame("simulate", error)
             raise
-        except GanglionError:  # of a peer that the controller called
+        except GanglionError:  # errors of a peer that the controller called
             raise
         except Exception as error:
             raise hooks.blame("simulate", error) from error

@@ -66,13 +66,13 @@ if TYPE_CHECKING:
 _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
 _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
-_ROW_BYTES = 32  # of numbers and flags beside the values
+_ROW_BYTES = 32  # numbers and flags of a row besides the values
 _NEWS_S = 0.2  # between two events about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
 _ENDS = 1  # the second round of brains in a tick, in which brains receive ends
 _FLAGS, _WANTS = bytes(range(TRUNCATED + 1)), bytes(range(BY_CLOCK + 1))  # all valid bytes of these fields
 _NONE = np.zeros(0, np.int64)
-_PAIR_BITS = 32  # of the number of a spawned body, after the bits of its agent and environment
+_PAIR_BITS = 32  # bits of a spawned body's number, below those of its agent and environment
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
@@ -153,7 +153,7 @@ class _World:
         self.links: list[_Link] = []
         self.is_new = False  # the next episode was begun by a new object
         self.entries: list[list[Any]] = []
-        self.shown: list[list[Any]] = []  # first readings, not sent yet likewise
+        self.shown: list[list[Any]] = []  # first readings, not sent yet
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
@@ -181,7 +181,7 @@ class _Link:
     ) -> None:
         self.agent, self.world = agent, world
         mine = np.isin(world.rows, agent.rows)
-        self.seats = np.flatnonzero(mine)  # of the agent's bodies among the rows of the environment
+        self.seats = np.flatnonzero(mine)  # seats of the agent's bodies among the rows of the environment
         self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
         self.whole = len(self.seats) == world.count and not agent.dynamic
         sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
@@ -219,11 +219,11 @@ class _Agent:
         self.actor, self.rows, self.count = actor, rows, len(table)
         self.dynamic = any(body["b"] < 0 for body in table)
         self._dense = len(rows) == rows[-1] - rows[0] + 1  # the rows are contiguous in the table of the worker
-        self.numbers: Array | None = None  # of the bodies among all those of the agent
+        self.numbers: Array | None = None  # numbers of the bodies among all those of the agent
         if "places" in actor.setup:
             self.numbers = np.array(actor.setup["places"], ROW_NUMBER)
         self.policy, self.versioned = str(table[0]["policy"]), False  # whether a reply has contained a version
-        self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
+        self.version = np.zeros(self.count, np.int64)  # version of the model that made the open decision
         self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
         groups = actor.setup.get("groups")
         of = None if groups is None else np.array([groups[body["environment"]] for body in table])
@@ -244,12 +244,12 @@ class _Agent:
         self.forced = False  # whether an environment replaces setpoints
         self.policies: list[str] | None = None  # policies of open decisions, if an environment reports them
         self.earned = self.rewards.zeros(n)
-        self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
+        self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # number and tick of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
-        self.returns: Array | None = None  # of the episode, if sides are rated
+        self.returns: Array | None = None  # returns in the episode, if sides are rated
         # Ends not sent yet: places, flags, readings, rewards, applied setpoints.
         self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
@@ -553,7 +553,7 @@ class Ticks(WorkerRounds):
         rows = [
             [*(body[key] for key in keys), each[body["environment"]], body["policy"]] for body in setup.bodies or ()
         ]
-        records.add(["bodies", setup.phase, rows])  # by every worker: the order of arrival of their rows is not known
+        records.add(["bodies", setup.phase, rows])  # every worker records these rows: the order of arrival is not known
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -1356,7 +1356,7 @@ class Ticks(WorkerRounds):
             self._reports = []
 
     def _decide_boundary(self, wishes: list[dict[str, Any]]) -> bool:
-        """Carry out the decision of the boundary; say whether to decide once more in this tick."""
+        """Carry out the decision of the boundary; return whether to decide once more in this tick."""
         ending, go = self._boundaries.decide(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = max(go.round, self.round), go.participants

@@ -1,4 +1,4 @@
-"""Topics of one worker: settings, messages and statistics beside the steps; their receivers and their records."""
+"""Topics of one worker: settings, messages and statistics besides the steps; their receivers and their records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TopicBoard:
         self._held: dict[str, dict[str, dict[str, Any]]] = {}  # participant -> topic -> key -> value
         self._fixed: set[tuple[str, str, str]] = set()  # settings that were set since, and are no longer drawn
         self._gathered: dict[tuple[str, str], Gathered] = {}
-        self._count = 0  # of the rows; the count identifies a repeated row
+        self._count = 0  # number of rows; identifies a repeated row
 
     def join(self, names: Mapping[str, str]) -> None:
         """Add participants."""

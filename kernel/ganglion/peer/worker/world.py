@@ -379,7 +379,7 @@ class Phase:
         self.actors: list[Actor] = []
         self.by_name: dict[str, Actor] = {}
         self.episode: Episode | Ticks | None = None
-        self.ticks: Ticks | None = None  # of a phase with bodies
+        self.ticks: Ticks | None = None  # set in a phase with bodies
         self.signals: deque[FlowSignal] = deque()
         self.tick = self.heeded = 0  # steps of this worker, which are rounds; number of the last signal carried out
         self.common = self.settle = self.patient = False
