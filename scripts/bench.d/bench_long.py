@@ -38,20 +38,20 @@ def rows(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ganglion-bench-") as text:
         folder = Path(text)
         (folder / "long.yml").write_text(DOCUMENT.replace("TICKS", str(ticks)))
-        looks = list(_looks(folder, ticks))
-    begin, end = next(look for made, look in looks if made >= ticks // 10), looks[-1][1]
+        looks = list(_looks(folder))
+    late = [look for made, look in looks if made >= ticks // 10]
     found = []
     for role in ROLES:
-        before, after = begin[role], max(look[role] for made, look in looks if made >= ticks // 10)
-        growth = max(after - before, 0.1)
-        note = f"{before:.1f} MiB, {end[role]:.1f} MiB at the end, {ticks:,} ticks"
+        before, end = late[0][role], late[-1][role]
+        growth = max(max(look[role] for look in late) - before, 0.1)
+        note = f"{before:.1f} MiB, {end:.1f} MiB at the end, {ticks:,} ticks"
         found.append(Row(f"long, {role}, {GROWTH_MIB:g} MiB x its growth", GROWTH_MIB / growth, 1.0, 0.0, 0.0, note))
     longest = max(look["journal"] for _, look in looks)
     name = f"long, {JOURNAL_MIB:g} MiB x the longest journal"
     return [*found, Row(name, JOURNAL_MIB / longest, 1.0, 0.0, 0.0, f"{longest:.1f} MiB")]
 
 
-def _looks(folder: Path, ticks: int) -> Iterator[tuple[int, dict[str, float]]]:
+def _looks(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield the tick, and what the processes have in MiB, for each report of progress that the run makes."""
     argv = [str(Path(sys.executable).with_name("ganglion")), "--results", "r", "--json", "run", "long.yml"]
     with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, text=True) as running:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from system.command import Command, ganglion
+from system.farm import counting
 from system.results import table
 
 pytestmark = [
@@ -35,17 +36,6 @@ for line in sys.stdin:
     cluster.remove_node(other)
     print("removed", flush=True)
 cluster.shutdown()
-"""
-DOCUMENT = """
-uid: farm
-seed: 5
-version: "0.1"
-run_config: {condition: vanilla}
-schedule:
-  - first:
-      environments: [environment: {uid: hut, name: counting}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
-      phase_config: {mode: train, worker: 2, episodes: %d}
 """
 PPO = """
 uid: farm
@@ -137,7 +127,7 @@ def test_a_run_on_a_cluster_is_the_run_of_one_machine(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], said: str
 ) -> None:
     """Processes that Ray places give the digest of local ones: by sockets, relays, encrypted, without shared files."""
-    (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
+    (tmp_path / "farm.yml").write_text(counting(4))
     (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{{said}, roles: {{brain: {{cpu: 1}}}}}}}}\n")
     done = [ganglion(tmp_path, "run", "farm.yml", *more, more=cluster[0], span_s=200.0) for more in ([], RAY)]
     digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
@@ -152,7 +142,7 @@ def test_a_node_that_is_lost_changes_no_result(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], shared: str
 ) -> None:
     """What a removed node had goes on from journals elsewhere, or the phase begins again: the digest is the same."""
-    (tmp_path / "farm.yml").write_text(DOCUMENT % 40)
+    (tmp_path / "farm.yml").write_text(counting(40))
     (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{near: false, shared: {shared}}}}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=200.0).returncode
     variables, remove = cluster
@@ -194,7 +184,7 @@ def test_drawn_kills_over_ray_change_no_result(
 ) -> None:
     """Twenty processes, drawn one after another, relays too, are killed: the digest is that of one machine."""
     often = "recovery: {restarts: {max: 20, within_s: 1, poison: 20}}\n"
-    (tmp_path / "farm.yml").write_text(DOCUMENT % 200 + often)
+    (tmp_path / "farm.yml").write_text(counting(200) + often)
     (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=400.0).returncode
     running = Command(tmp_path, "run", "farm.yml", *RAY, more=cluster[0], span_s=900.0)
@@ -245,7 +235,7 @@ def test_what_no_node_has_is_said_before_anything_starts(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
 ) -> None:
     """A role that needs more than any node has is an error of use that names it and what there is."""
-    (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
+    (tmp_path / "farm.yml").write_text(counting(4))
     (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {roles: {brain: {gpu: 1}}}}\n")
     done = ganglion(tmp_path, "run", "farm.yml", *RAY, more=cluster[0])
 
@@ -259,7 +249,7 @@ def test_the_report_of_a_failed_run_names_the_node(
 ) -> None:
     """What a process on a node could not do is told with that node, and nothing of the run is left."""
     (tmp_path / "broken.py").write_text(BROKEN)
-    (tmp_path / "farm.yml").write_text((DOCUMENT % 4).replace("name: counting", 'name: "broken:Broken"'))
+    (tmp_path / "farm.yml").write_text(counting(4).replace("name: counting", 'name: "broken:Broken"'))
     (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {near: false}}\n")
     done = ganglion(tmp_path, "run", "farm.yml", *RAY, more=cluster[0])
 

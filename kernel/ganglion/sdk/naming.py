@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable
-from urllib import parse
+from urllib.parse import quote
 
 from ganglion.errors import AuthorError
 from ganglion.limits import MODEL_NAME_CHARACTERS
@@ -18,7 +18,7 @@ def percent_encoded(name: str) -> str:
         AuthorError: It has half of a surrogate pair, which is no character.
     """
     try:
-        return parse.quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
+        return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
     except UnicodeEncodeError as error:
         raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
 

@@ -646,11 +646,6 @@ def is_blocks(field: Field) -> bool:
     return not field or type(field[0]) is bytes
 
 
-def shape_of(space: Space) -> tuple[int, ...]:
-    """Return the shape of a value in an array; a Tuple or Dict has that of its vector."""
-    return space.shape
-
-
 def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[str, Space]]) -> str | None:
     """Return what is wrong with `between: zero` of a body (b None: of one that may be spawned); None if valid."""
     for name, space in actuators:

@@ -25,7 +25,6 @@ from ganglion.peer.step.layout import (
     blocks_of,
     declaration,
     of_group,
-    shape_of,
     writable_copy,
     zero_outside,
 )
@@ -513,7 +512,7 @@ class Ticks(WorkerRounds):
                 }
             spaces = [members[0].rewards.spaces[members[0].rewards.index[uid]] for uid in rewards]
             prefix = f"{members[0].world.uid}." if len(members) == 1 else ""
-            boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
+            boxes = [Box(-np.inf, np.inf, space.shape, np.float64) for space in spaces]
             layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
             for world in members:
                 shared[world.number] = {uid: f"{prefix}{uid}" for uid in rewards if uid in world.shares}
