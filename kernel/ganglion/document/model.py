@@ -261,10 +261,8 @@ Setting = Annotated[
 class Topics(Form):
     """Set the values in a participant's topics; drawn values are drawn for each episode, from the seed."""
 
-    parameters: dict[str, Setting] = Field(
-        {}, description="properties of the world: key -> value, or how the value is drawn"
-    )
-    engine: dict[str, Setting] = Field({}, description="how the world is run: key -> value, or how the value is drawn")
+    parameters: dict[str, Setting] = Field({}, description="properties of the world: key -> value, or how to draw it")
+    engine: dict[str, Setting] = Field({}, description="how the world is run: key -> value, or how to draw it")
 
 
 class Entry(Form):
@@ -300,9 +298,7 @@ class _Kept(Form):
     spellings = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
     agent: TextOrNull = Field(None, description="the agent; default: this one")
-    experiment_run: TextOrNull = Field(
-        None, description="uid of the run, of which the newest finished one counts; default: this run"
-    )
+    experiment_run: TextOrNull = Field(None, description="uid of the run (its newest finished one); default: this run")
     instance: TextOrNull = Field(None, description="id of the run")
     phase: PhaseReference = Field(
         None, description="index or name of a phase; default: the last one with that agent, here an earlier one"
@@ -333,9 +329,7 @@ class Replay(_Kept):
         "taken, the rest is a warning",
     )
     path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder of datasets")
-    format: TextOrNull = Field(
-        None, description="format of the files: minari, parquet or arrow; default: recognised from the files"
-    )
+    format: TextOrNull = Field(None, description="minari, parquet or arrow; default: recognised from the files")
     table: TextOrNull = Field(None, description="the recorded episodes of a table of this phase, instead of a run")
 
 
@@ -444,9 +438,7 @@ class Policy(Form):
     source: Literal["latest", "frozen", "pool"] = Field(
         "latest", description="`latest`: the current model; `frozen`: a stored one; `pool`: drawn opponents"
     )
-    load: Load = Field(
-        _ABSENT, description="of `frozen`: where the model comes from; default: the model at the begin of the phase"
-    )
+    load: Load = Field(_ABSENT, description="of `frozen`: source of the model; default: the model at the begin")
     window: Count = Field(10, description="of `pool`: how many of the newest snapshots are kept")
     latest: Annotated[float, Field(ge=0, le=1), Expect("a number from 0 to 1")] = Field(
         0.5, description="of `pool`: probability of the current model instead of a snapshot"
@@ -477,9 +469,7 @@ class Rule(Form):
     reward: BodyReward = Field(_ABSENT, description="changes of the bodies' rewards")
     decision: Decision = Field(_ABSENT, description="when the bodies decide")
     learn: Flag = Field(_ABSENT, description="whether the brain learns from the bodies' decisions")
-    policy: Annotated[Policy, BeforeValidator(_source)] = Field(
-        _ABSENT, description="the model by which the bodies decide"
-    )
+    policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the bodies' model")
     role: TextOrNull = Field(_ABSENT, description="a tag")
     team: TextOrNull = Field(_ABSENT, description="a tag")
     group: TextOrNull = Field(_ABSENT, description="a tag; an environment may give all bodies of a group one reward")
@@ -522,9 +512,7 @@ class Table(Plugin):
     uid: Name = Field(description="names the table")
     on_error: Literal["fail"] = Field("fail", description="a table that raises fails the run")
     feed: list[Name] = Field([], description="agents whose decisions the table keeps, as their brains receive them")
-    serve: list[Name] = Field(
-        _ABSENT, description="agents whose brains may draw from the table; default: those of `feed`"
-    )
+    serve: list[Name] = Field(_ABSENT, description="agents whose brains may draw from it; default: `feed`")
     mix: Shares = Field(_ABSENT, description="in place of a plugin: the share of each table in a draw")
 
 
@@ -539,9 +527,7 @@ class Phase(Form):
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
     tables: list[Table] = Field(_ABSENT, description="pools that brains feed and draw from; replaces inherited ones")
-    bodies: Bodies = Field(
-        _ABSENT, description="bodies of agents in environments; replaces inherited bodies as a whole"
-    )
+    bodies: Bodies = Field(_ABSENT, description="bodies of agents in environments; replaces inherited ones")
 
 
 class RunConfig(Form):
