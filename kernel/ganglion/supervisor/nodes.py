@@ -123,7 +123,7 @@ class Relays:
         self._supervisor.spawn(self._supervisor.withdraw([process.name]))  # revoke the relay's key
         for run in self._supervisor.runs.values():
             for member in run.members.values():
-                if member.process is not None and member.node == node:
+                if member.process.node == node:
                     member.process.kill(process.why or f"its relay on {process.host or 'this machine'} was lost")
 
 

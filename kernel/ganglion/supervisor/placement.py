@@ -185,7 +185,7 @@ class Placer:
         """Place all processes of the workers, including new ones, and the broker if there is one worker of one run."""
         wanted: dict[Process, int] = {}
         for member in run.members.values() if placed.comparison.kept else ():
-            if member.process is not None and _together(run, member):
+            if _together(run, member):
                 wanted[member.process] = placed.processors.get(member.place.worker or 0, 0)
         broker = self._supervisor.broker
         if wanted and broker is not None and len(placed.processors) == len(self._open()) == 1:

@@ -177,7 +177,7 @@ class Restarter:
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
         # A process that was killed from outside while idle, or that could not be started, does not count as poison.
-        innocent = not member.returns or member.process is None
+        innocent = not member.returns or not member.child.started
         innocent |= member.off.is_set() and member.idle and _may_be_innocent(member)
         # For a journal on another node, it is not known whether the process died at the same place.
         where = (0, member.incarnation) if member.far else journal_place(member.journal)
@@ -187,7 +187,7 @@ class Restarter:
             self._supervisor.spawn(self._poison(run, member, times))
             return
         bounds = (recovery.restarts_max, recovery.restarts_within_s)
-        delay_s = run.restarts.next_s(member.name, now_s, *bounds, member.node)
+        delay_s = run.restarts.next_s(member.name, now_s, *bounds, member.process.node)
         if delay_s is None:
             listed = "".join(f"\n    {line}" for line in run.recent_losses)
             text = f"too many losses: {member.label} {member.end_text} and is not started again{listed}"
@@ -358,7 +358,7 @@ def watch(supervisor: Supervisor, now_s: float | None) -> None:
         for member, length_s in run.waits_due(now_s):
             supervisor.tell_wait(run, member, length_s)
         for member in run.members.values():
-            placed = member.process is not None and not member.child.gone  # a launcher's search is no hang
+            placed = member.child.started and not member.child.gone  # a launcher's search is no hang
             if kills and placed and member.due_s is not None and now_s > member.due_s:
                 if not member.here.is_set():
                     member.kill_hung("it did not come back in time")

@@ -375,7 +375,7 @@ class Checkpointer:
         run, processes, journals = self._run, list[Process](), list[Path]()
         for place in run.needed() if self._possible() else ():
             member = run.members.get(place.name)
-            if member is None or member.process is None or not member.joined or member.child.state is not State.RUNNING:
+            if member is None or not member.joined or member.child.state is not State.RUNNING:
                 return None
             processes.append(member.process)
             journals.append(run.folder.journal(place))

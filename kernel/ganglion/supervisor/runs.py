@@ -49,7 +49,8 @@ class Member:
     """Perform the actions that the life cycle of one participant requires.
 
     `ask` asks the member to leave. `ended` is called once when its process has ended or could not be started. A member
-    started from outside (`place.attached`) has no child process; it lives as long as its connection.
+    started from outside (`place.attached`) starts no process; it lives as long as its connection. `log` is the file of
+    the process's output.
     """
 
     place: Place
@@ -57,8 +58,8 @@ class Member:
     incarnation: int
     ask: Callable[[Member], None]
     ended: Callable[[Member], None]
+    log: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    process: Process | None = None
     joined: bool = False
     here: asyncio.Event = field(default_factory=asyncio.Event)  # set once the member has joined
     lost_reason: str = ""  # why the connection ended, as the broker reported
@@ -78,11 +79,13 @@ class Member:
     since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     report_s: float | None = None  # when the wait for the member is reported next
     child: Child = field(init=False)
+    process: Process = field(init=False)
     name: str = field(init=False)  # on the wire
     label: str = field(init=False)  # for a person
 
     def __post_init__(self) -> None:
         self.name, self.label, self.child = self.place.name, self.place.label, Child(self.place.name)
+        self.process = Process(self.label, self.log, self._exited)
 
     @property
     def stays(self) -> bool:
@@ -90,12 +93,6 @@ class Member:
         if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
-
-    @property
-    def node(self) -> str:
-        """Return the node whose relay the member joins; empty if the member joins no relay."""
-        launched = None if self.process is None else self.process.launched
-        return "" if launched is None else launched.node
 
     # -- connection --------------------------------------------------------------------------------------------------
     def came(self) -> None:
@@ -118,7 +115,7 @@ class Member:
                 self.ask(self)
             self.gone.set()
             return
-        if self.process is not None and self.process.launched is not None:
+        if self.process.launched is not None:
             self.process.launched.look()  # detect an end that precedes the request to leave
         if self.child.gone:
             return
@@ -135,13 +132,15 @@ class Member:
 
     def kill_hung(self, why: str) -> None:
         """Have a hung process print the stacks of its threads (SIGABRT), then kill it, recording the reason `why`."""
-        if self.process is not None:
-            self.process.kill(why, signal.SIGABRT)
-            asyncio.get_running_loop().call_later(_DUMP_S, self.process.kill, why)
+        self.process.kill(why, signal.SIGABRT)
+        asyncio.get_running_loop().call_later(_DUMP_S, self.process.kill, why)
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
         """Take in an event of the process, or a request, and perform the resulting action."""
         self._enter(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
+
+    def _exited(self, process: Process) -> None:
+        self.receive(Event.EXITED, code=process.code, why=process.why)
 
     def _enter(self, state: State | None) -> None:
         if state is State.LEAVING:
@@ -150,7 +149,7 @@ class Member:
         elif state is State.GONE:
             self.gone.set()
             self.ended(self)
-        elif state in (State.TERMINATED, State.KILLED) and self.process is not None:
+        elif state in (State.TERMINATED, State.KILLED):
             self.process.signal(signal.SIGTERM if state is State.TERMINATED else signal.SIGKILL)
         if self.child.deadline_s is not None:
             loop = asyncio.get_running_loop()
@@ -160,14 +159,14 @@ class Member:
     @property
     def last_words(self) -> list[str]:
         """Return the last lines that the process printed."""
-        return list(self.process.output.lines) if self.process is not None else []
+        return list(self.process.output.lines)
 
     @property
     def end_text(self) -> str:
         """Return how the member ended: `was killed by SIGKILL`, `ended with exit status 3`."""
         if self.place.attached or (not self.child.gone and self.lost_reason):
             return f"is gone: {self.lost_reason}"
-        if self.process is None and self.child.code is None:
+        if not self.child.started and self.child.code is None:
             return f"could not be started: {self.child.why}"
         return end_text(self.child.code, self.child.why)
 
@@ -197,16 +196,10 @@ async def start(supervisor: Supervisor, run: Run, member: Member) -> None:
     """Start the process of a member; on failure the member holds the reason."""
     if run.over.is_set():
         return  # the run ended while this member was being admitted
-
-    def exited(process: Process) -> None:
-        member.receive(Event.EXITED, code=process.code, why=process.why)
-
     member.receive(Event.START)
-    process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
     begun_s = time.monotonic()
     try:
-        spec = spec_of(supervisor, run, member)
-        member.process = await process.start(supervisor.launcher_of(member.place), spec)
+        await member.process.start(supervisor.launcher_of(member.place), spec_of(supervisor, run, member))
     except (LaunchError, OSError) as error:
         member.receive(Event.FAILED, why=str(error))
         return
@@ -430,7 +423,8 @@ class Run:
     def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
         """Return a new member for a place, with the next incarnation of its name."""
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
-        member, loss = Member(place, self.id, number, ask, ended), loss_of(self.plan.phases[self.phase], place)
+        log, loss = self.folder.logs / f"{log_name(place)}.out", loss_of(self.plan.phases[self.phase], place)
+        member = Member(place, self.id, number, ask, ended, log)
         member.returns = loss is Loss.RETURNS
         if self.journaled and ours(place):
             member.journal = self.folder.journal(place).resolve()
@@ -442,8 +436,7 @@ class Run:
 
     def process_table(self) -> ProcessTable:
         """Return the process table, with all incarnations that were assigned, and how the run has ended."""
-        here = {name: m.process for name, m in self.members.items() if m.process is not None and not m.process.host}
-        pids = {name: process.pid for name, process in here.items()}
+        pids = {name: m.process.pid for name, m in self.members.items() if not m.process.host}
         found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # interrupted before
@@ -538,7 +531,7 @@ class Run:
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)
         processes = [*self.former, *self.members.values()]
         overdue = [m for m in processes if m.child.state is State.KILLED]
-        self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
+        self.defects += [f"{m.label} (process {m.process.pid}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
             report = self._failure_report(ended)
         else:
@@ -592,7 +585,7 @@ class Run:
                 lines += traceback
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        if member.process is None:
+        if not member.child.started:
             return lines
         lines += [f"it ran on node {member.process.host}"] if member.process.host else []
         before = [one for one in reversed(self.former) if one.name == member.name]

@@ -75,7 +75,7 @@ class Service:
             row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "host": "", "state": "running"}
             rows.insert(0, {**row, "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
         for node, relay in supervisor.relays.living.items():
-            names = {m.name for run in chosen for m in run.members.values() if m.node == node}
+            names = {m.name for run in chosen for m in run.members.values() if m.process.node == node}
             rows.insert(1, _relay_row(relay, names, rows))
         return Runs(rows)
 
@@ -271,7 +271,7 @@ def _relay_row(relay: Process, names: set[str], rows: list[dict[str, Any]]) -> d
 
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placement: str) -> dict[str, Any]:
     process = None if member.child.gone else member.process
-    cpu_s, memory = process.usage() if process is not None else (0.0, 0)
+    cpu_s, memory = (0.0, 0) if process is None else process.usage()
     waiting = list(peer["waiting_for"]) if peer else []
     now_s = time.monotonic()
     leads = member.place.role is Role.GOVERNOR  # its row shows elapsed and remaining time

@@ -134,7 +134,7 @@ def kill() -> Callable[..., Callable[[Run], None]]:
     """Return what makes a deed that sends a signal to the process whose name holds a word."""
 
     def make(part: str, how: signal.Signals = signal.SIGKILL) -> Callable[[Run], None]:
-        return lambda run: member(run, part).process.signal(how)  # type: ignore[union-attr]
+        return lambda run: member(run, part).process.signal(how)
 
     return make
 

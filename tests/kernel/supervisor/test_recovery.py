@@ -137,8 +137,7 @@ class FakeMember:
     """Hold a process that a watchdog looks at."""
 
     def __init__(self, here: bool = True, placed: bool = True) -> None:
-        self.child = SimpleNamespace(gone=False)
-        self.process = SimpleNamespace() if placed else None
+        self.child = SimpleNamespace(gone=False, started=placed)
         self.here = SimpleNamespace(is_set=lambda: here)
         self.why = ""
         self.due_s: float | None = 10.0

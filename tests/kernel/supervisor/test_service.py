@@ -163,8 +163,7 @@ async def test_a_relay_is_listed_with_what_stays_and_what_travels() -> None:
     for role, node in ((Role.CONTROLLER, "n"), (Role.ENVIRONMENT, "n"), (Role.BRAIN, "")):
         place = Process(f"demo-1/{role.value}", role, worker=None if role is Role.BRAIN else 0)
         member = run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
-        launched = SimpleNamespace(node=node)
-        fields = {"pid": 1, "host": "", "usage": lambda: (0.0, 0), "launched": launched}
+        fields = {"pid": 1, "host": "", "usage": lambda: (0.0, 0), "node": node}
         member.process = SimpleNamespace(**fields)  # type: ignore[assignment]
     supervisor.relays.living["n"] = SimpleNamespace(name="relay/1", **vars(here))
     sent = {

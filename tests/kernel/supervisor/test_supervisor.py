@@ -114,7 +114,6 @@ def test_a_process_that_is_killed_when_it_is_not_needed_any_more_is_reported(mak
 
     async def kill_leaving(run: Run) -> None:
         leaving = run.members["farm-1/muscle/ada/1"]
-        assert leaving.process is not None
         leaving.process.signal(signal.SIGSTOP)  # it does not leave by itself
         for _ in range(20_000):
             if leaving.dismissed:
@@ -139,7 +138,7 @@ def test_equal_deaths_at_one_place_are_poison(make_farm: Any, kill: Any) -> None
         former = run.members["farm-1/brain/ada"]
         for _ in range(5000):
             found = run.members["farm-1/brain/ada"]
-            if found is not former and found.process is not None:
+            if found is not former and found.child.started:
                 found.process.signal(signal.SIGSEGV)  # it is still replaying its journal
                 return
             await asyncio.sleep(0.001)

@@ -56,6 +56,11 @@ class Process:
         """Return the machine of the process, empty for this machine."""
         return "" if self.launched is None else self.launched.host
 
+    @property
+    def node(self) -> str:
+        """Return the node whose relay the process joins; empty if it joins no relay."""
+        return "" if self.launched is None else self.launched.node
+
     def usage(self) -> tuple[float, int]:
         """Return seconds of processor time and bytes of memory; zeros where they are not known."""
         return (0.0, 0) if self.launched is None else self.launched.usage()
