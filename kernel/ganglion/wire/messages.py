@@ -589,9 +589,7 @@ class EnvironmentUpdated(Message):
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
-    wants: bytes | None = (
-        None  # of each body of the update, whether it decides before the next one: 1, 0, or 2 (by its clock)
-    )
+    wants: bytes | None = None  # of each body of the update, whether it decides next: 1, 0, or 2 (by its clock)
     group_rewards: dict[str, Any] | None = None
     applied: list[Any] | None = None  # what was applied in place of the setpoints of the update
     policies: list[list[Any]] | None = None
