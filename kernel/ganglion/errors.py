@@ -161,12 +161,12 @@ class CallFailed(GanglionError):
 
 
 class PeerLost(GanglionError):
-    """Report that a peer is gone; `peer` is its name, `reason` what is known."""
+    """Report that a peer is gone; `peer` is its name, empty for one that never was; `reason` is what is known."""
 
     kind = "lost"
 
     def __init__(self, peer: str, reason: str) -> None:
-        super().__init__(f"{peer} is gone: {reason}")
+        super().__init__(f"{peer} is gone: {reason}" if peer else reason)
         self.peer = peer
         self.reason = reason
 
@@ -185,7 +185,7 @@ class DiskError(GanglionError):
     def __init__(self, path: Path, error: OSError) -> None:
         """Name a file, the cause, what is free at its place, and what to do."""
         cure = _CURES.get(error.errno or 0)
-        then = f"; {cure}, then `ganglion resume` goes on with the run" if cure else ""
+        then = f"; {cure}" if cure else ""
         super().__init__(f"{path}: cannot be written: {error.strerror or error} ({self.free(path.parent)}){then}")
 
     @staticmethod

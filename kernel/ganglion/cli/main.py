@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import codecs
+import errno
 import gc
 import importlib
 import io
@@ -13,6 +14,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -158,8 +160,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = "\n".join(printable(line) for line in str(error).split("\n"))  # may contain other programs' text
             click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
         return error.exit_status
-    except BrokenPipeError:  # the reader of our output has ended; the interpreter's own flush would fail
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # the reader of our output has ended, or a file cannot be written
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+        with Path(os.devnull).open("wb") as nothing:  # where the interpreter's own flush would fail
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            click.echo(f"ganglion: {error.filename or 'standard output'}: {error.strerror}", err=True)
         return 1
     finally:
         os.umask(mask)

@@ -391,7 +391,9 @@ def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple
         if not (daemon and connection.run is not None):
             return path, connection
     looked = ", ".join(str(place) for place in places(results))
-    raise PeerLost("kernel", f"no connection file of a living {'daemon' if daemon else 'kernel'} in {looked}")
+    if daemon:
+        raise PeerLost("", f"no daemon is running; looked in {looked}; `ganglion kernel` starts one")
+    raise PeerLost("", f"no run is live, and no daemon is running; looked in {looked}")
 
 
 def find_run(results: Path, file: Path | None, run: str) -> Operator:
@@ -412,4 +414,4 @@ def find_run(results: Path, file: Path | None, run: str) -> Operator:
             reasons.append(f"{path}: {error.remote_message}")
     if not found:
         find_kernel(results, file)  # raises PeerLost with the folders that were searched
-    raise PeerLost(f"run {run}", "no living kernel knows it: " + "; ".join(reasons))
+    raise PeerLost("", f"run {run} is not live: " + "; ".join(reasons))

@@ -7,8 +7,8 @@ import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,11 +86,11 @@ def command(
                 raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, narrowing["columns"], narrowing["wide"])
-            rows = reader.rows(table, ids, **narrowing)
+            rows = (row for row in reader.rows(table, ids, **narrowing))
         terminal = sys.stdout.isatty() and not settings.plain
         if form == "parquet" and terminal and str(out or "-") == "-":
             raise UsageError("expected --out FILE, or a pipe, for --format parquet")
-        with opened(out or Path("-")) as stream:
+        with closing(rows), opened(out or Path("-")) as stream:  # before the reader: whoever reads may leave early
             if form == "parquet":
                 reader.write_parquet(stream.buffer, shown, rows)
             else:
@@ -108,13 +108,13 @@ def _refuse(what: str, names: Iterable[str], narrowing: Mapping[str, Any]) -> No
         raise UsageError(f"{what} cannot be combined with {', '.join(given)}")
 
 
-def _tables(reader: StoreReader, form: str) -> Iterable[Mapping[str, Any]]:
+def _tables(reader: StoreReader, form: str) -> Generator[Mapping[str, Any]]:
     for name, columns in reader.tables().items():
         shown = " ".join(columns) if form == "table" else columns
         yield {"table": name, "rows": reader.count(name), "columns": shown}
 
 
-def _queried(reader: StoreReader, sql: str) -> tuple[list[str], Iterable[Mapping[str, Any]]]:
+def _queried(reader: StoreReader, sql: str) -> tuple[list[str], Generator[Mapping[str, Any]]]:
     columns, lines = reader.query(sql)
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:

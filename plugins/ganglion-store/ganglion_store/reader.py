@@ -297,9 +297,10 @@ def _hidden(shown: Shown) -> tuple[ColumnElement[Any], ...]:
 
 def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[ColumnElement[Any]]:
     for name in order or ():
-        column = shown.columns.get(name.removeprefix("-"))
+        named = name.removeprefix("-")
+        column = shown.columns.get(named)
         if column is None:
-            raise UsageError(f"there is no column `{name}` in {table}{nearest_of(name, shown.columns)}")
+            raise UsageError(f"there is no column `{named}` in {table}{nearest_of(named, shown.columns)}")
         if isinstance(column.type, LargeBinary):
             raise UsageError(f"expected a column with one value to sort by, found `{name}`, which holds many")
         yield column.desc().nulls_last() if name.startswith("-") else column.nulls_first()

@@ -51,7 +51,7 @@ def _open(records: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
             sealed.add((phase, mode, worker, episode))
     for place in sorted(rows.keys() - sealed):
         yield from rows[place]
-        steps = max((row[0] for kind, *_, found in rows[place] if kind == "steps" for row in found), default=0)
+        steps = max((row[0] for record in rows[place] if record[0] == "steps" for row in record[6]), default=0)
         phase, mode, worker, episode = place
         yield ["episode", phase, mode, worker, None, episode, steps, False, False, _REASON, 0]
 

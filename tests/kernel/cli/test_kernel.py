@@ -69,5 +69,5 @@ def test_a_daemon_is_told_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     made.write(path)
 
     assert (path, made) == find_kernel(tmp_path, None) == find_kernel(tmp_path / "else", path)
-    with pytest.raises(PeerLost, match="living daemon"):
+    with pytest.raises(PeerLost, match="no daemon is running"):
         find_kernel(tmp_path, None, True)

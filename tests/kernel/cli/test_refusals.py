@@ -45,10 +45,10 @@ def faulty(tmp_path: Path) -> Path:
         ("resume nobody", 2, "found no 'nobody'"),
         # no kernel
         ("attach environment dummy", 1, "no kernel is running; looked below {results}"),
-        ("kernel env tank", 1, "no connection file of a living kernel in {results}"),
-        ("kernel status", 1, "no connection file of a living daemon in {results}"),
-        ("kernel stop", 1, "no connection file of a living daemon in {results}"),
-        ("submit {results}/faulty.yml", 1, "no connection file of a living daemon in {results}"),
+        ("kernel env tank", 1, "no run is live, and no daemon is running; looked in {results}"),
+        ("kernel status", 1, "no daemon is running; looked in {results}"),
+        ("kernel stop", 1, "no daemon is running; looked in {results}"),
+        ("submit {results}/faulty.yml", 1, "no daemon is running; looked in {results}"),
         # endpoints
         ("run --bind tcp://0.0.0.0:0 --no-curve", 2, "others are always encrypted"),
         ("run --bind tcp://192.0.2.1:0", 2, "cannot be bound"),

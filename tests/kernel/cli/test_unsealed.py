@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 
@@ -17,14 +16,14 @@ from ganglion.wire.messages import RecordBatch
 from ganglion.wire.verb import Verb
 
 Command = Callable[..., tuple[int, str, str]]
-pack = msgpack.packb
 HEAD = encode_head(Head(Verb.TELL, 0, "record.batch"))
 WRITER = b"demo-1/controller/0"
 
 
 def _rows(episode: int, *steps: int) -> list[Any]:
-    rows = [[n, n, n, None, pack([n / 2]), pack([n]), pack([1.0]), False, False] for n in steps]
-    return ["steps", 0, "train", 0, "grid", episode, rows]
+    blocks = [(_numbers(n / 2, kind="<f8"), _numbers(n, kind="<i8"), _numbers(1.0, kind="<f8")) for n in steps]
+    rows = [[n, n, n, None, *values, False, False, None] for n, values in zip(steps, blocks, strict=True)]
+    return ["steps", 0, "train", 0, "grid", episode, rows, True]  # as a controller sends it
 
 
 def _heard(number: int, *records: list[Any]) -> Any:

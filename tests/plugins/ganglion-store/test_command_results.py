@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,12 +55,31 @@ def test_a_query_in_sql(ganglion: Command) -> None:
         assert (2, True) == (status, message in err), err
 
 
+class _Full(io.FileIO):
+    """A file on a disk that has room for a line."""
+
+    def write(self, data: Any) -> int:
+        if b"demo" in bytes(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return len(data)
+
+
+def test_output_that_cannot_be_written(ganglion: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The command ends between two rows, with the reason alone."""
+    with io.TextIOWrapper(_Full(tmp_path / "full", "w"), write_through=True) as stdout:
+        monkeypatch.setattr("sys.stdout", stdout)
+        found = ganglion("results", "steps", "--format", "csv")
+
+    assert (1, "", "ganglion: standard output: No space left on device\n") == found
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (("stpes",), 2, "did you mean `steps`"),
         (("last", "episodes"), 2, "expected the table first: ganglion results episodes last"),
         (("steps", "demo-9"), 2, "did you mean `demo-"),
+        (("steps", "--order", "-stpe"), 2, "there is no column `stpe` in steps; did you mean `step`?"),
         (("steps", "--columns", "senors"), 2, "did you mean `sensors`"),
         (("steps", "--where", "stpe = 1"), 2, "did you mean `step`"),
         (("steps", "--store", "sqlite:////none/a.db"), 1, "/none/a.db: expected a result store, found nothing"),

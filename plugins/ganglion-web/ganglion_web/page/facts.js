@@ -4,11 +4,12 @@ import { useEffect, useState } from "/page/vendor/htm-preact.js";
 export const OPEN = new Set(["queued", "running", "paused"]);
 const EVENTS_MAX = 400, RATE_MS = 900;
 const DRAW_MS = 100, DRAW_MOST_MS = 1000, PART = 0.05;  // ten pictures a second; fewer, where all pages cost more than that part
+const ANSWER_MS = 90_000;  // longer than a kernel may check a document
 const ASK_MS = 1000, TOGETHER_MS = 150, SHARING_MAX = 5;  // five times as seldom at most, however many pages are seen
 
 // -- asking ------------------------------------------------------------------------------------------------------------
 export async function ask(path, options) {
-  const answer = await fetch(path, options && { headers: { "x-ganglion": "1" }, ...options });
+  const answer = await fetch(path, { ...(options && { headers: { "x-ganglion": "1" }, ...options }), signal: AbortSignal.timeout(ANSWER_MS) });
   const text = await answer.text();
   let value = null;
   try { value = text ? JSON.parse(text.replace(/"seed":\s*(\d{16,})/g, '"seed":"$1"')) : null; } catch { value = text; }
@@ -19,7 +20,7 @@ export const post = (path, value) => ask(path, { method: "POST", body: typeof va
 export const of = (run) => `/api/runs/${encodeURIComponent(run)}`;
 
 // -- facts -------------------------------------------------------------------------------------------------------------
-export const facts = { runs: [], total: 0, sweeps: [], processes: {}, rates: {}, events: {}, lost: {}, waits: {}, steps: {}, dirty: {}, online: true, toast: null };
+export const facts = { runs: [], total: 0, sweeps: [], processes: {}, rates: {}, events: {}, lost: {}, waits: {}, steps: {}, dirty: {}, online: true, unloaded: true, toast: null };
 const listeners = { runs: new Set(), live: new Set(), toast: new Set() }, versions = { runs: 0, live: 0, toast: 0 }, changed_kinds = new Set();
 let pages = 1, wait_ms = DRAW_MS;  // how many pages of this browser are seen: they share what drawing may cost
 export function changed(kind, urgent) {
@@ -64,8 +65,8 @@ export async function loadRuns() {
   loading = Promise.all([ask("/api/runs?limit=500"), ask("/api/sweeps")]);
   try {
     const [runs, sweeps] = await loading;
-    Object.assign(facts, { runs: runs.runs, total: runs.total, sweeps, online: true });
-  } catch (error) { if (facts.online) complain(error); }
+    Object.assign(facts, { runs: runs.runs, total: runs.total, sweeps, online: true, unloaded: false });
+  } catch (error) { facts.unloaded = true; if (facts.online) complain(error); }
   loading = null;
   changed("runs", first);
   first = false;

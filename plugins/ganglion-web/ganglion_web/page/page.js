@@ -269,13 +269,14 @@ function Sweep({ experiment }) {
 function Run({ run, compared }) {
   const version = useFacts("runs", "live");
   const [told, setTold] = useState(null), [failed, setFailed] = useState(null);
-  const seen = useRef(0), status = rowOf(run).status;
+  const seen = useRef(-Infinity), asking = useRef(false), status = rowOf(run).status;
   useEffect(() => {
     const now = performance.now();
-    if (told && now - seen.current < pace()) return;
+    if (asking.current || now - seen.current < pace()) return;  // a busy server is asked once, however many news come
     if (told && !OPEN.has(status) && told.status === status) return;
     seen.current = now;
-    ask(of(run)).then((found) => atOnce(() => { setTold(found); setFailed(null); }), (error) => { if (!told) setFailed(error.message); });
+    asking.current = true;
+    ask(of(run)).then((found) => atOnce(() => { setTold(found); setFailed(null); }), (error) => { if (!told) setFailed(error.message); }).finally(() => { asking.current = false; });
     if (!facts.processes[run] && OPEN.has(status)) ask(`${of(run)}/processes`).then((rows) => { take(run, rows); changed("live"); }, () => {});
   }, [run, status, version]);
   const others = compared.filter((it) => it !== run).join("\n");  // what does not hang on what was told is drawn by itself
@@ -332,4 +333,4 @@ if (localStorage.getItem("theme")) theme(localStorage.getItem("theme"));
 loadRuns();
 render(html`<${Page} />`, document.getElementById("page"));
 listen();
-setInterval(() => { if (!facts.online && !document.hidden) loadRuns(); else changed("runs"); }, 5000);
+setInterval(() => { if ((!facts.online || facts.unloaded) && !document.hidden) loadRuns(); else changed("runs"); }, 5000);
