@@ -1,4 +1,4 @@
-"""Bodies: which agents have how many bodies in which environments, and what a document says of each."""
+"""Bodies: which agents have how many bodies in which environments, and the rules that apply to each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
 Wrong: TypeAlias = tuple[Location, str]
-"""Where something is wrong, below `bodies`, and what."""
+"""The path of a fault below `bodies`, and its text."""
 Tell: TypeAlias = Callable[[Node, str], None]
-"""What takes a node and what is wrong with it."""
+"""A function that records a fault at a node."""
 _OF_POLICIES: dict[str, Any] = {"source": str, "load": dict, "agent": str, "latest": int | float} | dict.fromkeys(
     ("window", "snapshot_every", "swap_every", "rotate_every"), int
 )
@@ -27,11 +27,11 @@ _OF_POLICIES: dict[str, Any] = {"source": str, "load": dict, "agent": str, "late
 def resolve(
     agents: Sequence[str], environments: Sequence[str], product: str = "outer", num: Any = 1, idle: Sequence[str] = ()
 ) -> tuple[list[Body], list[Wrong]]:
-    """Return the bodies of a phase, sorted, and all that is wrong with what was asked for.
+    """Return the bodies of a phase, sorted, and the faults of the request.
 
     Args:
         agents: Names, in document order.
-        environments: Uids, likewise.
+        environments: Uids, in document order.
         product: `outer` is every pair, `inner` the i-th agent with the i-th environment, `custom` what `num` lists.
         num: A count for each pair, a list of one per environment, a map agent -> environment -> count, or with
             `custom` a list of `[agent, environment, b]`.
@@ -63,28 +63,28 @@ def resolve(
 
 
 class _Asked:
-    """Read what is asked for; what is wrong with it is kept in `wrong`."""
+    """Read a request for bodies; its faults are in `wrong`."""
 
     def __init__(self, agents: Sequence[str], environments: Sequence[str]) -> None:
         self._agents, self._environments = agents, environments
         self.wrong: list[Wrong] = []
 
     def place(self, name: Any, names: Sequence[str], kind: str, where: Location) -> int | None:
-        """Return the place of a name among those that there are; None, and a fault, where it is none of them."""
+        """Return the place of a name among the known ones; None, and a fault, if the name is unknown."""
         if name in names:
             return names.index(name)
         self.wrong.append((where, unknown(kind, name, names)))
         return None
 
     def _fits(self, count: int) -> bool:
-        """Return whether a phase may have so many bodies; if not, that is a fault."""
+        """Return whether a phase may have so many bodies; more of them are a fault."""
         if count > BODIES_PER_PHASE:
             text = f"expected at most {BODIES_PER_PHASE} bodies, found {count} (limit bodies_per_phase)"
             self.wrong.append((("num",), text))
         return count <= BODIES_PER_PHASE
 
     def _count(self, count: Any, where: Location, whose: str = "") -> int:
-        """Return a count; 0, and a fault, where it is none."""
+        """Return a count; 0, and a fault, if the value is no count."""
         if type(count) is not int:
             of = f" for `{whose}`" if whose else ""
             self.wrong.append((where, f"expected a count{of}, found {count!r}"))
@@ -94,7 +94,7 @@ class _Asked:
         return count if type(count) is int and count >= 1 else 0
 
     def counted(self, num: Any, pairs: Sequence[tuple[int, int]], whole: bool) -> list[Body]:
-        """Return the bodies of pairs by counts; `whole`: a map has a count for each of these, and for no others."""
+        """Return the bodies of pairs by counts; with `whole` a map must have a count for exactly these pairs."""
         if isinstance(num, dict):
             counts = self._of_map(num)
             for a, e in [pair for pair in pairs if pair not in counts] if whole else ():
@@ -129,7 +129,7 @@ class _Asked:
         return found
 
     def listed(self, num: list[Any]) -> list[Body]:
-        """Return the bodies of a list; the numbers of each pair have no gap."""
+        """Return the bodies of a list; a gap in the numbers of a pair is a fault."""
         found: dict[Body, None] = {}
         for i, row in enumerate(num if self._fits(len(num)) else ()):
             if not (isinstance(row, list) and len(row) == 3 and type(row[2]) is int and row[2] >= 0):
@@ -154,10 +154,10 @@ class _Asked:
 def bodies_of(
     section: Node | None, agents: Sequence[str], environments: Sequence[str], tell: Tell, mark: Node
 ) -> list[BodyPlan]:
-    """Return the bodies that a phase's section describes, each with the rules that meet it; faults go to `tell`.
+    """Return the bodies that a phase's section describes, each with the rules that match it; report faults by `tell`.
 
-    Behind them stand those that environments may spawn (`most`), an entry for each agent and environment. `section`
-    None is one body for each pair; `mark` is where the phase stands.
+    The last entries are those of bodies that environments may spawn (`most`), one for each agent and environment.
+    Without a section there is one body for each pair; `mark` is the node of the phase.
     """
     plain = {} if section is None or not isinstance(section.value, dict) else section.plain()
     product, num = plain.get("product", "outer"), plain.get("num", 1)
@@ -173,9 +173,9 @@ def bodies_of(
     plans += _spawned(section, agents, environments, () if wrong else plans, tell)
     for rule in rules_of(section):
         met = [i for i, body in enumerate(plans) if _meets(rule, body)]
-        pairs = [BodyPlan(a, e, 0) for a in agents for e in environments] if wrong else ()  # its numbers are unknown
+        pairs = [BodyPlan(a, e, 0) for a in agents for e in environments] if wrong else ()  # unknown numbers
         if not (met or any(_meets(rule, pair, ("agent", "environment")) for pair in pairs)):
-            tell(rule, "this rule meets no body")
+            tell(rule, "this rule matches no body")
         for i in met:
             plans[i] = _ruled(plans[i], rule)
     _check_models(section, plans, tell)
@@ -183,7 +183,7 @@ def bodies_of(
 
 
 def _check_models(section: Node, plans: Sequence[BodyPlan], tell: Tell) -> None:
-    """Refuse bodies that may be spawned whose model no body from the begin decides by, or which is drawn."""
+    """Refuse bodies that may be spawned if their model is drawn, or if no body from the begin has the same one."""
     known = {(body.agent, _same(body.policy)) for body in plans if not body.most}
     entries = {(entry.text("agent"), entry.text("environment")): entry for entry in section.entries("dynamic")}
     for body in (body for body in plans if body.most):
@@ -192,7 +192,7 @@ def _check_models(section: Node, plans: Sequence[BodyPlan], tell: Tell) -> None:
             text = "not built yet: `policy: pool` of bodies that are spawned"
             tell(entry, f"{text}; a rule with `match: {{dynamic: false}}` leaves them out")
         elif known and (body.agent, _same(body.policy)) not in known:
-            tell(entry, f"no body of agent `{body.agent}` that is there from the begin decides by the same model")
+            tell(entry, f"no body of agent `{body.agent}` that exists from the begin decides by the same model")
 
 
 def _same(policy: PolicyPlan) -> str:
@@ -202,9 +202,9 @@ def _same(policy: PolicyPlan) -> str:
 def _spawned(
     section: Node, agents: Sequence[str], environments: Sequence[str], plans: Sequence[BodyPlan], tell: Tell
 ) -> list[BodyPlan]:
-    """Return an entry for the bodies that environments may spawn, by agents and environments; faults go to `tell`.
+    """Return an entry for the bodies that environments may spawn, by agents and environments; report faults by `tell`.
 
-    `plans` are the bodies that are there from the begin; empty if there is something wrong with these.
+    `plans` are the bodies from the begin; empty if these have a fault.
     """
     found: dict[tuple[int, int], BodyPlan] = {}
     for entry in section.entries("dynamic"):
@@ -215,7 +215,7 @@ def _spawned(
         known = {"agent": agents, "environment": environments}
         strange = {key: names for key, names in known.items() if said[key].value not in names}
         for key, names in strange.items():
-            if isinstance(said[key].value, str):  # else a fault of form, too
+            if isinstance(said[key].value, str):  # else a fault of form
                 tell(said[key], unknown(key, said[key].value, names))
         if strange:
             continue
@@ -234,7 +234,7 @@ def _spawned(
 
 
 def _at(node: Node, place: Sequence[str | int]) -> Node:
-    """Return the deepest node on a way that there is."""
+    """Return the deepest existing node on a path."""
     for part in place:
         if isinstance(part, int) and part < len(node.items):
             node = node.items[part]
@@ -246,7 +246,7 @@ def _at(node: Node, place: Sequence[str | int]) -> Node:
 
 
 def _meets(rule: Node, body: BodyPlan, keys: Sequence[str] | None = None) -> bool:
-    """Return whether a rule meets a body in all that it says, or in these keys alone."""
+    """Return whether a rule matches a body by all its keys, or by these keys alone."""
     match = rule.map.get("match")
     if match is None or not isinstance(match.value, dict):
         return match is None or match.value is None
@@ -264,7 +264,7 @@ def _meets(rule: Node, body: BodyPlan, keys: Sequence[str] | None = None) -> boo
 
 _RULED: tuple[
     tuple[str | None, str, str, Any], ...
-] = (  # part of a rule, key there, attribute of a body, the types it may have: others are faults of form
+] = (  # part of a rule, key in it, attribute of a body, valid types: others are faults of form
     *((None, key, key, object) for key in ("learn", "role", "team", "group")),
     ("reward", "scale", "scale", int | float),
     ("reward", "offset", "shift", int | float),
@@ -275,7 +275,7 @@ _RULED: tuple[
 
 
 def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
-    """Return a body as a rule has it, which overrides what was said before key by key."""
+    """Return a body with the keys of a rule, which override those of earlier rules."""
     changed: dict[str, Any] = {}
     for part, key, name, kind in _RULED:
         holder = rule if part is None else rule.map.get(part)
@@ -297,7 +297,7 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
 
 
 def _reward(known: PluginPlan | None, said: Node) -> PluginPlan | None:
-    """Return the reward plugin of a body, as a rule overrides what was said before; None if it has none."""
+    """Return the reward plugin of a body after a rule; None if the body has none."""
     name, params, on_error = said.text("name"), said.get("params"), said.text("on_error")
     if name is not None:
         known = PluginPlan(name, at=said.map["name"].at)
@@ -309,7 +309,7 @@ def _reward(known: PluginPlan | None, said: Node) -> PluginPlan | None:
 
 
 def policy_of(node: Node) -> PolicyPlan:
-    """Return what a policy says; of a faulty one what can be read."""
+    """Return the plan of a policy; of a faulty policy, the readable part."""
     given = {"source": node.plain()} if isinstance(node.value, str) else node.plain() if node.map else {}
     own = {key: given[key] for key, kind in _OF_POLICIES.items() if isinstance(given.get(key), kind)}
     rating = given["rating"] if isinstance(given.get("rating"), dict) else {}
@@ -318,7 +318,7 @@ def policy_of(node: Node) -> PolicyPlan:
 
 
 def policies_of(section: Node | None, plans: Sequence[BodyPlan]) -> Iterator[tuple[Node, list[BodyPlan]]]:
-    """Yield the policy of each rule that has one, with the bodies of which no later rule says another."""
+    """Yield the policy of each rule that has one, with the bodies for which no later rule has another policy."""
     for policy in (rule.map["policy"] for rule in rules_of(section) if "policy" in rule.map):
         yield policy, [body for body in plans if body.policy.at == policy.at]
 

@@ -1,4 +1,4 @@
-"""From nodes to phases: overrides of the command line, the cascade of phases, what they say of recovery."""
+"""From nodes to phases: overrides of the command line, the cascade of phases, their recovery."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove",
 _MADE = frozenset(
     {"params", "phase_config", "run_config", "simulation", "environment"}
     | {"recovery", "deadlines_s", "load", "variables"}
-)  # maps that may be missing in a document and are made when a path leads through them
+)  # maps that an override creates if they are missing
 
 
 class Nowhere(Exception):
-    """Say why a path leads nowhere."""
+    """Name the reason why a path has no node."""
 
 
 def path_of(text: str) -> list[str]:
-    """Return the components of a dotted path; those with dots stand in double quotes. ValueError if it is none."""
+    """Return the components of a dotted path, of which those with dots are quoted; ValueError: it is no path."""
     if not _PATH.fullmatch(text):
         raise ValueError(f"expected components divided by dots, found {text!r}")
     found = _COMPONENT.finditer(text)
@@ -37,10 +37,10 @@ def path_of(text: str) -> list[str]:
 
 
 def override(root: Node, settings: Sequence[str], option: str = "--set") -> tuple[Node, list[Fault]]:
-    """Return a normalised document with `PATH=VALUE` settings put in, in order, and the faults of those that fail.
+    """Return a normalised document with `PATH=VALUE` settings applied in order, and the faults of failed settings.
 
     The values are YAML; they and their faults are located at the option. Entries of lists are named by phase, uid,
-    agent or index. The given tree stays as it is.
+    agent or index. The given tree does not change.
     """
     faults: list[Fault] = []
     for setting in settings:
@@ -62,10 +62,10 @@ def override(root: Node, settings: Sequence[str], option: str = "--set") -> tupl
 
 
 def put(root: Node, path: Sequence[str], value: Node, form: type[Form] | None = Document) -> Node:
-    """Return a tree with a value at a path; every node on the way is new, no other one changes.
+    """Return a tree with a value at a path; nodes on the path are copied, and no other node changes.
 
-    `form` is what the tree is: a normalised run document, or anything (None).
-    Nowhere says why the path leads nowhere.
+    `form` is the kind of the tree: a normalised run document, or anything (None).
+    Nowhere: The path has no node.
     """
     return _put(root, list(path), value, form)
 
@@ -93,7 +93,7 @@ def _put(node: Node, path: list[str], value: Node, form: type[Form] | None) -> N
 
 
 def _put_item(node: Node, path: list[str], value: Node, form: type[Form] | None) -> Node:
-    """Go on in the entry of that phase, uid, name or index."""
+    """Put the value into the entry of that phase, uid, name or index."""
     labels = [label(item, form) for item in node.items]
     name = path[0]
     if name in labels:
@@ -114,11 +114,11 @@ def _put_item(node: Node, path: list[str], value: Node, form: type[Form] | None)
 
 
 INNER = ("deadlines_s", "restarts")
-"""Keys whose maps are merged key by key, too."""
+"""Keys whose maps are merged key by key."""
 
 
 def recovery(levels: Sequence[Node | None]) -> Recovery:
-    """Return what holds where these are said, the farthest first."""
+    """Return the recovery that results from these sections, the outermost first."""
     found: dict[str, Any] = {}
     for level in levels:
         for key, value in _plain(level).items():
@@ -135,10 +135,9 @@ def recovery(levels: Sequence[Node | None]) -> Recovery:
 
 
 def recovery_faults(levels: Sequence[Node | None]) -> list[Fault]:
-    """Return what is wrong with the last of these: the others have been looked at where they stand.
+    """Return the faults of the innermost of these sections.
 
-    That is each deadline of an unknown call, and `recover` for what is said, here or farther away, to give other
-    answers again.
+    Faults are deadlines of unknown calls, and `recover` beside `deterministic: false`, here or further out.
     """
     own = levels[-1]
     if own is None:
@@ -156,7 +155,7 @@ def recovery_faults(levels: Sequence[Node | None]) -> list[Fault]:
 
 
 def _on_loss(said: str | None, deterministic: bool) -> str:
-    """Return what a loss means; a process that does not repeat its answers cannot be recovered."""
+    """Return the effect of a loss; a process that is not deterministic cannot be recovered."""
     if deterministic:
         return said or ON_LOSS
     return FAIL if said == FAIL else RESTART
@@ -166,14 +165,14 @@ def _plain(level: Node | None) -> dict[str, Any]:
     return {} if level is None or not isinstance(level.value, dict) else level.plain()
 
 
-DEFINING = ("name", "command", "attach")  # an environment or a muscle with one of these is defined anew
-_ACTS = ("load", "replay")  # acts of one phase, not properties: never inherited
+DEFINING = ("name", "command", "attach")  # an entry with one of these replaces the inherited definition
+_ACTS = ("load", "replay")  # actions of one phase: never inherited
 _LEARNT = ("brain", "muscle", "objective")
 
 
 @dataclass(slots=True)
 class Expanded:
-    """Hold a phase after the cascade: maps in document order, by uid and by agent's name."""
+    """Hold a phase after the cascade: maps in document order, by uid or by agent's name."""
 
     mark: Node
     given: Node
@@ -185,26 +184,26 @@ class Expanded:
     bodies: Node | None = None
     tables: Node | None = None
     faults: list[Fault] = field(default_factory=list)
-    vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
-    many: bool = False  # whether it is a phase with bodies, as `check` has found
-    plans: list[BodyPlan] = field(default_factory=list)  # these bodies
-    excess: Fault | None = None  # too much for a run: the phases behind this one are not expanded
+    vain: list[Fault] = field(default_factory=list)  # of removals of unknown names
+    many: bool = False  # whether the phase has bodies, set by `check`
+    plans: list[BodyPlan] = field(default_factory=list)  # set by `check`
+    excess: Fault | None = None  # a bound is exceeded: later phases are not expanded
 
     @property
     def name(self) -> str:
-        """Return the phase's name."""
+        """Return the name of the phase."""
         return str(self.mark.value)
 
     def setting(self, key: str) -> Node | None:
-        """Return the node at a key of `phase_config`, None where there is none, or null."""
+        """Return the node at a key of `phase_config`; None if missing or null."""
         return None if self.config is None else self.config.get(key)
 
 
 def cascade(phases: list[tuple[Node, Node]], replace: bool) -> list[Expanded]:
-    """Return every phase expanded from the one before and what the document gives for it.
+    """Return every phase, expanded from the previous phase and the document.
 
-    With `replace` each key that a phase gives takes the place of the inherited one as a whole. The last one has a
-    `excess` where the bounds on phases and processes end the expansion.
+    With `replace` each given key replaces the inherited one as a whole. The last phase has an `excess` if a bound on
+    phases or processes ended the expansion.
     """
     done: list[Expanded] = []
     for mark, given in phases:
@@ -217,11 +216,11 @@ def cascade(phases: list[tuple[Node, Node]], replace: bool) -> list[Expanded]:
 
 
 def _excess(phase: Expanded, index: int) -> Fault | None:
-    """Return what is wrong with a phase that is one too many, or has more in it than could be started."""
+    """Return the fault of a phase beyond the bound on phases or on processes."""
     if index >= PHASES_PER_RUN:
         message = f"expected at most {PHASES_PER_RUN} phases, found more (limit phases_per_run)"
         return phase.mark.fault(message)
-    needed = 1 + len(phase.environments) + len(phase.agents)  # its controller, one worker, no brains
+    needed = 1 + len(phase.environments) + len(phase.agents)  # with its controller; one worker, no brains
     if needed <= processes_per_run():
         return None
     message = f"phase `{phase.name}` needs at least {needed} processes, a run may have {processes_per_run()}"
@@ -229,7 +228,7 @@ def _excess(phase: Expanded, index: int) -> Fault | None:
 
 
 def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = False) -> Expanded:
-    """Return a phase expanded from the phase before it; that one stays as it is."""
+    """Return a phase expanded from the previous phase, which does not change."""
     phase = Expanded(mark, given)
     if before is not None:
         phase.environments = dict(before.environments)
@@ -256,7 +255,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
 
 
 def _entries(phase: Expanded, key: str, entities: dict[str, Node]) -> Iterator[tuple[str, Node]]:
-    """Yield (name, entry) of each sound entry of a phase that is not removed, and remove the others."""
+    """Yield (name, entry) of each sound entry of a phase; apply the removals."""
     form, named = (Entry, "uid") if key == "environments" else (Agent, "name")
     seen: set[str] = set()
     for entry in phase.given.entries(key):
@@ -303,18 +302,18 @@ def _agents(phase: Expanded) -> None:
 
 
 def is_given(node: Node, key: str) -> bool:
-    """Return whether a form is really given: `attach: false` and `command: ~` give none."""
+    """Return whether a form is given; `attach: false` and `command: ~` give none."""
     return key in node.map and node.map[key].value not in (None, False)
 
 
 def _named(inherited: Node | None, given: Node) -> Node:
-    """Return a `{name, params}` after the cascade: with a name it replaces, without one its params merge."""
+    """Return a `{name, params}` after the cascade: with a name it replaces, without one its params are merged."""
     whole = "name" in given.map or any(is_given(given, key) for key in DEFINING)
     return given if whole else _merge(inherited, given, "params")
 
 
 def _merge(inherited: Node | None, given: Node, *inner: str) -> Node:
-    """Return two maps merged key by key, those at `inner` too; new keys come last."""
+    """Return two maps merged key by key, as are the maps at `inner`; new keys come last."""
     if inherited is None or not isinstance(given.value, dict):
         return given
     merged = given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
@@ -325,7 +324,7 @@ def _merge(inherited: Node | None, given: Node, *inner: str) -> Node:
 
 
 def _recover(entities: dict[str, Node], name: str, inherited: Node | None, given: Node) -> None:
-    """Merge the `recovery` of an entry that has been merged."""
+    """Merge the `recovery` of a merged entry."""
     if inherited is not None and "recovery" in given.map:
         part = _merge(inherited.map.get("recovery"), given.map["recovery"], *INNER)
         entities[name] = entities[name].put("recovery", part)

@@ -1,4 +1,4 @@
-"""Faults beyond form: names, ids, places, what has no effect, what is not built."""
+"""Faults beyond form: names, ids, references, keys without effect, combinations that are not built."""
 
 from __future__ import annotations
 
@@ -45,50 +45,50 @@ def has_brain(agent: Node) -> bool:
     return brain is not None and brain.text("name") != NO_BRAIN
 
 
-Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
+Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> its fault, or None
 _TIMELINES = ("clock", "budget", "max_steps", "episode_end")
 
 
 def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
-    """Return whether a phase has bodies: its controller is one of those, or may be, and bodies are given."""
+    """Return whether a phase has bodies: by its controller, or, of an unknown one, by its key `bodies`."""
     name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
     if name == CONTROLLER:
         return False
-    if ":" in name or "." in name:  # a path: what is there is not known
+    if ":" in name or "." in name:  # a path: its class is unknown
         return phase.bodies is not None
     return lookup("bodies", name) is None
 
 
-# Keys of `load` and `replay` that name something else than a phase of this run.
+# Keys of `load` and `replay` that refer to something outside of this run.
 _ELSEWHERE = frozenset({"experiment_run", "instance", "run", "base", "store", "path", "table"})
 
 
 def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """Return the faults of a normalised document and its expanded phases.
 
-    What would only be the shadow of a fault of form (a key that is missing because it is misspelt) is left out.
+    Consequences of a fault of form (a key that is missing because it is misspelt) are left out.
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
     if "run_config" not in root.map and not (phases and all(has_bodies(phase, lookup) for phase in phases)):
-        if root.map.keys() <= {*model.Document.model_fields}:  # else it may be a misspelling
+        if root.map.keys() <= {*model.Document.model_fields}:  # else the key may be misspelt
             faults.append(root.fault("missing key `run_config`"))
     names = [phase.name for phase in phases]
     entries, unclear = root.entries("schedule"), False
     sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
-        # Behind the first part that could not be read, environments and agents are not known.
+        # After the first unreadable part environments and agents are unknown.
         unclear = unclear or index >= sound or _is_unclear(phase.given)
         found = _Phase(root, index, phase, names, lookup, unclear).check()
         found += [] if unclear else _loads(phases[:index], phase)
-        # What is wrong where it was given is as wrong in every phase that inherits it, and said once.
+        # A fault of an inherited entry is reported once.
         faults += [fault for fault in found if (fault.place, fault.path) not in said]
         said |= {(fault.place, fault.path) for fault in found if fault.severity == "error"}
     return faults
 
 
 def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
-    """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
+    """Return a fault for each model or recording of this run of an agent that no earlier phase has."""
     faults = []
     read = [(name, node) for name, agent in phase.agents.items() for node in reads(agent)]
     for policy, bodies in policies_of(phase.bodies, phase.plans):
@@ -106,7 +106,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
         at = asked["phase"].value if "phase" in asked else None
         meant = [p for i, p in enumerate(earlier) if at is None or at in (i, p.name)]
         if whose in (a for p in meant for a in p.agents) or (at is not None and not meant):
-            continue  # a phase that is not there has a fault of its own
+            continue  # an unknown phase has a fault of its own
         if "optional" not in asked or asked["optional"].value is not True:
             where = "no earlier phase has" if at is None else f"phase `{meant[0].name}` has not"
             like = nearest(whose, [a for p in meant for a in p.agents])
@@ -115,7 +115,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
 
 
 def _clean(node: Node, form: type[model.Form]) -> bool:
-    """Return whether a node is a map without unknown keys: only then a missing key is missed."""
+    """Return whether a node is a map without unknown keys; only then a missing key is reported."""
     return isinstance(node.value, dict) and set(node.map) <= set(form.model_fields)
 
 
@@ -132,7 +132,7 @@ def _schedule(root: Node) -> list[Fault]:
         names = list(entry.map)
         if isinstance(entry.value, dict) and len(names) != 1:
             shown = ", ".join(f"`{name}`" for name in names) or "none"
-            empty = names and entry.map[names[0]].value is None  # its keys are indented too little
+            empty = names and entry.map[names[0]].value is None  # its keys have too little indentation
             hint = "; what belongs to a phase is indented further" if empty else ""
             faults.append(entry.fault(f"expected the name of one phase in each entry, found {shown}{hint}"))
             continue
@@ -164,7 +164,7 @@ def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
 
 
 def _plain(agent: Node, key: str) -> Any:
-    """Return what an agent says of a key, None where that is nothing."""
+    """Return an agent's plain value of a key, None without one."""
     found = agent.get(key)
     return None if found is None else found.plain() or None
 
@@ -212,7 +212,7 @@ class _Phase:
         return self.faults
 
     def _bodies(self) -> None:
-        """Check bodies and timelines, or that there are none."""
+        """Check bodies and timelines, or refuse them in a phase without bodies."""
         phase = self.phase
         given = [entry.keys[key] for entry in phase.environments.values() for key in _TIMELINES if key in entry.map]
         given += [] if phase.bodies is None else [phase.bodies]
@@ -234,7 +234,7 @@ class _Phase:
         self._end(None if params is None else params.get("end"))
 
     def _rules(self) -> None:
-        """Refuse decisions and rewards that cannot be."""
+        """Refuse invalid decisions and rewards."""
         named = False
         for rule in rules_of(self.phase.bodies):
             self._clock(rule.get("decision"))
@@ -244,7 +244,7 @@ class _Phase:
             named = named or reward.get("name") is not None
             for key in ("params", "on_error"):
                 if not named and reward.get(key) is not None:
-                    text = f"`{key}` needs the `name` of a reward, in this rule or one before it"
+                    text = f"`{key}` needs the `name` of a reward, in this rule or an earlier one"
                     self._wrong(reward.keys[key], text)
             clip = reward.get("clip")
             values: Any = None if clip is None else clip.plain()
@@ -253,7 +253,7 @@ class _Phase:
                 self._wrong(clip, f"expected [low, high] with low <= high, found {clip.found()}")
 
     def _clock(self, clock: Node | None) -> None:
-        """Refuse a phase that is none of its period."""
+        """Refuse a phase outside of its period."""
         period, phase = (None if clock is None else clock.map.get(key) for key in ("period", "phase"))
         length = 1 if period is None else period.value
         if phase is None or type(phase.value) is not int or type(length) is not int or length < 1:
@@ -263,10 +263,10 @@ class _Phase:
             self._wrong(phase, text)
 
     def _policies(self) -> None:
-        """Refuse policies that cannot be: keys of other sources, pools without a learner, turns without teams."""
+        """Refuse invalid policies: keys of other sources, pools without a learner, turns without teams."""
         plans = self.phase.plans
         turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
-        first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
+        first: dict[str, PolicyPlan] = {}  # environment -> rating of its sides
         for policy, bodies in policies_of(self.phase.bodies, plans):
             plan = policy_of(policy)
             for key in (key for key in policy.map if key in model.Policy.model_fields and key != "source"):
@@ -291,7 +291,7 @@ class _Phase:
                 self._load(load)
 
     def _pool(self, policy: Node, name: str, whose: str) -> None:
-        """Refuse that an agent draws from the snapshots of one that has none, or whose models are for other parts."""
+        """Refuse a pool of an agent without snapshots, or with models for other parts."""
         agents, mode = self.phase.agents, self.phase.setting("mode")
         asked, trains = policy.map.get("agent", policy), mode is None or mode.value == "train"
         if whose not in agents:
@@ -302,7 +302,7 @@ class _Phase:
             self._wrong(asked, f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s")
 
     def _turns(self, node: Node, plan: PolicyPlan, bodies: list[BodyPlan], turns: list[BodyPlan]) -> None:
-        """Refuse turns of bodies without a team, of one team alone, or of other lengths than elsewhere."""
+        """Refuse turns of bodies without a team, of a single team, or of different lengths in one phase."""
         every, alone = turns[0].policy.rotate_every, next((body for body in bodies if body.team is None), None)
         if alone is not None:
             name = f"{alone.agent}/{alone.environment}/{alone.b}"
@@ -313,7 +313,7 @@ class _Phase:
             self._wrong(node, f"expected {every} as elsewhere in the phase, found {plan.rotate_every}")
 
     def _timelines(self) -> None:
-        """Refuse clocks, budgets and rules of ends that cannot be."""
+        """Refuse invalid clocks, budgets and rules of ends."""
         for uid, entry in self.phase.environments.items():
             end, budget = entry.get("episode_end"), entry.get("budget")
             self._clock(entry.get("clock"))
@@ -327,7 +327,7 @@ class _Phase:
                 self._wrong(budget, "expected one of `steps` and `episodes`, found both")
 
     def _ways(self, params: Node | None) -> None:
-        """Refuse that environments go own ways where updates do not come in order of arrival, and a strange lead."""
+        """Refuse `mode: free` without `sync: async`, and an invalid `lead`."""
         sync = self.phase.setting("sync")
         mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
         free = mode is not None and mode.value == FREE
@@ -339,10 +339,10 @@ class _Phase:
         if lead is not None and (type(lead.value) is not int or lead.value < 1):
             self._wrong(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
         elif lead is not None and not free:
-            self._wrong(lead, "`lead` needs `mode: free`: where all share a tick no environment is ahead")
+            self._wrong(lead, "`lead` needs `mode: free`: with a common tick no environment is ahead")
 
     def _end(self, end: Node | None) -> None:
-        """Refuse a phase that nothing ends: neither budgets, nor what plays recorded episodes, nor a condition."""
+        """Refuse a phase that neither budgets, nor recorded episodes, nor a condition can end."""
         phase, episodes = self.phase, self.phase.setting("episodes")
         asked: Any = "all" if end is None else end.plain()
         if isinstance(asked, dict) and asked.get("environment") not in phase.environments:
@@ -360,7 +360,7 @@ class _Phase:
             self._wrong(phase.mark, text)
 
     def _tables(self) -> None:
-        """Check whose decisions tables keep, whose brains ask them, and what they are."""
+        """Check which agents feed and ask tables, and the plugins or mixes of tables."""
         tables = [] if self.phase.tables is None else self.phase.tables.items
         uids: dict[str, Node] = {}
         sync = self.phase.setting("sync")
@@ -406,7 +406,7 @@ class _Phase:
                         self._wrong(item, f"table `{name}`, of which it is mixed, does not serve agent `{item.value}`")
 
     def _learner(self, item: Node) -> None:
-        """Check that a name is that of an agent that learns."""
+        """Refuse the name of an agent that does not learn."""
         agents = self.phase.agents
         if not isinstance(item.value, str) or (item.value in agents and has_brain(agents[item.value])):
             return
@@ -417,7 +417,7 @@ class _Phase:
             self._wrong(item, text + nearest(item.value, agents))
 
     def _seen(self, pairs: set[tuple[str, str]]) -> None:
-        """Refuse ids of environments in which their agent has no body, but for an agent that has none anywhere."""
+        """Refuse ids of environments in which their agent has no body, unless the agent has none anywhere."""
         embodied = {agent for agent, _ in pairs}
         for name, agent in ((name, agent) for name, agent in self.phase.agents.items() if name in embodied):
             for item in (item for key in ("sensors", "actuators", "rewards") for item in agent.entries(key)):
@@ -427,7 +427,7 @@ class _Phase:
                     self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
     def _rewards(self) -> None:
-        """Refuse rewards of bodies that there are not, or whose environment has no process of ours."""
+        """Refuse rewards of unknown bodies, or of environments that are programs."""
         plans = self.phase.plans
         for reward in (part for rule in rules_of(self.phase.bodies) if (part := rule.get("reward")) is not None):
             self._plugin("reward", reward, optional=True)
@@ -441,7 +441,7 @@ class _Phase:
                     self._wrong(name, text)
 
     def _processes(self) -> None:
-        """Refuse what would start more processes than a run may have."""
+        """Refuse a phase with more processes than a run may have."""
         worker = self.phase.setting("worker")
         if worker is None or not isinstance(worker.value, int) or self.unclear:
             return
@@ -454,7 +454,7 @@ class _Phase:
             self._wrong(worker, f"{message} (setting processes_per_run)")
 
     def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
-        """Check that a `{name, params}` names a plugin that there is."""
+        """Check that a `{name, params}` names a known plugin."""
         if node is None or not isinstance(node.value, dict):
             return
         name = node.map.get("name")
@@ -467,7 +467,7 @@ class _Phase:
                 self._wrong(name, wrong)
 
     def _environment(self, entry: Node) -> None:
-        """Check that an environment has exactly one form, and what only fits one of them."""
+        """Check that an environment has exactly one form, and no keys of another form."""
         definition = entry.map["environment"]
         forms = self._forms(definition, "environments")
         if not forms and _clean(definition, model.Environment):
@@ -487,7 +487,7 @@ class _Phase:
                 self._plugin(kind, part)
 
     def _forms(self, definition: Node, what: str) -> list[str]:
-        """Return which of `name`, `command`, `attach` are given; refuse two of them, and what has no `command`."""
+        """Return which of `name`, `command`, `attach` are given; refuse two of them, and keys that need `command`."""
         forms = [key for key in DEFINING if is_given(definition, key)]
         if len(forms) > 1:
             shown = " and ".join(f"`{form}`" for form in forms)
@@ -498,14 +498,14 @@ class _Phase:
         return forms
 
     def _piped(self, part: Node, definition: Node) -> None:
-        """Refuse topics of what has none."""
+        """Refuse topics of a program that has none."""
         if "topics" in part.map and definition.text("speaks") == "lines":
             self._wrong(
                 part.keys["topics"], "a program with `speaks: lines` is told of no `topics`; expected `speaks: bus`"
             )
 
     def _muscle(self, agent: Node, muscle: Node) -> None:
-        """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
+        """Check that a muscle has one form, and that a program has no keys that run in Ganglion's process."""
         forms = self._forms(muscle, "muscles")
         self._piped(agent, muscle)
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
@@ -544,7 +544,7 @@ class _Phase:
             self._wrong(agent.keys["replay"], wrong)
 
     def _ids(self, items: list[Node], key: str) -> None:
-        """Check that ids name environments of this phase, and none twice."""
+        """Check that ids name environments of this phase, each id once."""
         seen: set[str] = set()
         wild = {str(item.value)[:-1] for item in items if isinstance(item.value, str) and item.value.endswith(".*")}
         for item in items:
@@ -560,7 +560,7 @@ class _Phase:
             seen.add(item.value)
 
     def _within(self, text: str, whole: str) -> bool:
-        """Return whether `<whole>*` certainly has an id, which is of no environment with a longer uid."""
+        """Return whether `<whole>*` certainly contains an id: no environment with a longer uid has it."""
         others = (f"{uid}." for uid in self.phase.environments if len(uid) >= len(whole))
         return text.startswith(whole) and text != f"{whole}*" and not text.startswith(tuple(others))
 
@@ -579,7 +579,7 @@ class _Phase:
         self._wrong(item, message + nearest(prefix, uids))
 
     def _load(self, load: Node) -> None:
-        """Check that a model, or recorded episodes, of this run come from an earlier phase."""
+        """Check that a model or recording of this run is of an earlier phase."""
         phase = load.get("phase")
         if phase is None or load.map.keys() & _ELSEWHERE:
             return
@@ -609,11 +609,11 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
 
 
 Told: TypeAlias = Iterator[tuple[Node, str]]
-"""Nodes and what there is to be warned of at each."""
+"""Nodes with the text of a warning."""
 
 
 def _version(root: Node, versions: frozenset[str]) -> Iterator[Fault]:
-    """Yield the warning about a version that is not this one: another major or minor, none, or a number."""
+    """Yield the warning about a version: another major or minor one, none, or a number."""
     node = root.map.get("version")
     ours = ".".join(__version__.split(".")[:2])
     if node is None:
@@ -630,20 +630,20 @@ def _version(root: Node, versions: frozenset[str]) -> Iterator[Fault]:
 
 
 def _config(phase: Expanded) -> Told:
-    """Yield what is said of keys of `phase_config` that change nothing, or give results that differ each time."""
+    """Yield warnings about keys of `phase_config` without effect, or with results that cannot be reproduced."""
     raw, sync = phase.setting("store_raw_actuators"), phase.setting("sync")
     if raw is not None:
-        yield raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored"
+        yield raw, "`store_raw_actuators` has no effect: a muscle's proposals are always stored"
     if sync is not None and sync.value == "async":
         yield sync, "`sync: async` is not reproducible: updates come in order of arrival"
     params = phase.simulation.get("params") if phase.many and phase.simulation is not None else None
     mode, end = (None if params is None else params.get(key) for key in ("mode", "end"))
     if mode is not None and mode.value == FREE and end is not None and end.value != "all":
-        yield end, "in `mode: free` others go on until this end is noticed: their last steps are not reproducible"
+        yield end, "in `mode: free` others step until this end is noticed: their last steps are not reproducible"
 
 
 def _evaluations(phase: Expanded) -> Told:
-    """Yield what is said of evaluations that never come; what a phase merely inherits was meant for another one."""
+    """Yield warnings about given, not inherited, evaluations that never happen."""
     every, mode = phase.setting("evaluate_every"), phase.setting("mode")
     period = _number(every)
     if every is None or period is None or "evaluate_every" not in phase.given.map.get("phase_config", phase.mark).map:
@@ -656,13 +656,13 @@ def _evaluations(phase: Expanded) -> Told:
 
 
 def _number(node: Node | None) -> float | None:
-    """Return the number at a node, None where there is none."""
+    """Return the number at a node, None without one."""
     value = None if node is None else node.value
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _agents(phase: Expanded, known: set[str]) -> Told:
-    """Yield what is said of agents: of models and recordings that change nothing, of one that sees and sets nothing."""
+    """Yield warnings about models and recordings without effect, and about agents without sensors and actuators."""
     mode = phase.setting("mode")
     for name, agent in phase.agents.items():
         load = agent.map.get("load", phase.mark)

@@ -1,4 +1,4 @@
-"""From expanded phases to the plan of a run, and back to a document in which every default is written out."""
+"""From expanded phases to the plan of a run, and back to a document with all defaults written out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ganglion.run.plan import (
 
 
 def compile_plan(root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]) -> Plan:
-    """Return the plan of a normalised document without faults, defaults filled in."""
+    """Return the plan of a normalised document without faults, with all defaults."""
     uid = str(root.map["uid"].value)
     return Plan(
         uid=uid,
@@ -46,20 +46,20 @@ def compile_plan(root: Node, phases: list[Expanded], source: str, folder: str, t
 
 
 def _value(node: Node | None, key: str, default: Any = None) -> Any:
-    """Return the plain value at a key, the default where there is none or null."""
+    """Return the plain value at a key, or the default if missing or null."""
     part = None if node is None else node.get(key)
     return default if part is None else part.plain()
 
 
 def _said(node: Node | None, *keys: str, **renamed: str) -> dict[str, Any]:
-    """Return what a map says at these keys, some under other names; what is missing or null is left out."""
+    """Return a map's values at these keys, some renamed, without missing and null ones."""
     names = {**dict(zip(keys, keys, strict=True)), **renamed}
     found = {} if node is None else {ours: node.get(key) for ours, key in names.items()}
     return {ours: part.plain() for ours, part in found.items() if part is not None}
 
 
 def _plugin(node: Node | None) -> PluginPlan | None:
-    """Return a `{name, params}` as a plan, None where there is none."""
+    """Return a `{name, params}` as a plan, None without one."""
     if node is None or "name" not in node.map:
         return None
     name = node.map["name"]
@@ -76,7 +76,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
     levels = [root.map.get("recovery"), phase.recovery]
 
     def own(entry: Node) -> Recovery | None:
-        """Return what is said of an entry, None where nothing is."""
+        """Return the topics of an entry, None without any."""
         given = entry.map.get("recovery")
         return recovery([*levels, given]) if given is not None and given.map else None
 
@@ -107,7 +107,7 @@ def _table(node: Node) -> TablePlan:
 
 
 def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:
-    """Return the clock, budget, cap and rule of an environment; without a budget of its own it has `episodes`."""
+    """Return clock, budget, cap and rule of an environment; its default budget is `episodes`."""
     clock, budget, end = entry.get("clock"), entry.get("budget"), _value(entry, "episode_end", "all")
     given = {} if budget is not None and budget.map else {"budget_episodes": episodes}
     given |= _said(budget, budget_steps="steps", budget_episodes="episodes")
@@ -131,7 +131,7 @@ def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: i
 
 
 def _program(node: Node, **more: Any) -> ProgramPlan | None:
-    """Return the program of an environment or a muscle, None where a plugin is its class."""
+    """Return the program of an environment or a muscle; None for a plugin."""
     return None if node.text("name") else ProgramPlan(**_said(node, "command", "cwd", "variables", "speaks"), **more)
 
 
@@ -161,16 +161,16 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
 
 
 def _load(node: Node | None) -> Any:
-    """Return None to continue, False to begin fresh, else what the map says."""
+    """Return None to continue, False to begin fresh, else the plan of the map."""
     if node is None or not isinstance(node.value, dict):
         return None if node is None else node.value
     return False if "agent" in node.map and node.get("agent") is None else _said(node, *node.map) or None
 
 
 def resolved(plan: Plan) -> str:
-    """Return the document of a plan in our spelling, every phase whole and every default written out.
+    """Return a document with every phase and default of a plan written out, in Ganglion's spelling.
 
-    Read again it gives the same plan, but for places.
+    The document gives the same plan except for places.
     """
     document = {
         "uid": plan.uid,
@@ -186,17 +186,17 @@ def resolved(plan: Plan) -> str:
 
 
 def written(tree: Any) -> str:
-    """Return plain maps, lists and scalars as YAML that reads the same by the rules of 1.1 and 1.2."""
+    """Return plain maps, lists and scalars as YAML that means the same by YAML 1.1 and 1.2."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
-    """Write YAML that reads the same by the rules of 1.1 and 1.2, every value written out."""
+    """Write YAML that means the same by YAML 1.1 and 1.2, without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return true: no value is written as an alias of another."""
+        """Return true: no value is written as an alias."""
         return True
 
 
-for _tag, (_pattern, _) in CORE.items():  # beside those of YAML 1.1
+for _tag, (_pattern, _) in CORE.items():  # besides those of YAML 1.1
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"({_pattern})\Z"), None)

@@ -1,4 +1,4 @@
-"""Settings files: where results, store and kernel are, and what is allowed; checked like documents."""
+"""Settings files: places of results, store and kernel, and permissions; checked like documents."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PROCESSES, _BYTES = (Expect(f"an integer from {low} to {high}") for low, high i
 
 
 class Config(Form):
-    """Say what is so for all runs; what changes a result is none of these."""
+    """Hold the settings of all runs; none of them changes a result."""
 
-    results: Text = Field("results", description="folder of the results, seen from the working folder")
+    results: Text = Field("results", description="folder of the results, relative to the working folder")
     store: Text = Field("", description="URI of the store; default: ganglion.db in the results folder")
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
@@ -48,12 +48,12 @@ class Config(Form):
         PROCESSES_PER_RUN, description="how many processes a run may have"
     )
     journal_begin_bytes: Annotated[int, Field(ge=4096, le=JOURNAL_BYTES), _BYTES] = Field(
-        JOURNAL_BEGIN_BYTES, description="length from which on the state of a process takes the place of its journal"
+        JOURNAL_BEGIN_BYTES, description="length from which on the state of a process replaces its journal"
     )
 
 
 def read_config(path: Path) -> dict[str, Node]:
-    """Return the values of a settings file and their places, none of an empty file; DocumentError has every fault."""
+    """Return the values of a settings file and their places; DocumentError has every fault."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

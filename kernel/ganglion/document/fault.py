@@ -1,4 +1,4 @@
-"""What is wrong in a document and where: faults and warnings, as text and as JSON."""
+"""Faults and warnings of a document with their places, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any, Literal
 
 from ganglion.sdk.naming import nearest
 
-_LINE_SHOWN_MAX = 160  # a longer line says nothing on a screen, and its caret would wrap
+_LINE_SHOWN_MAX = 160  # a longer line and its caret would wrap on a screen
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Say what is wrong at one place of a document."""
+    """Describe a fault or a warning at one place of a document."""
 
     severity: Literal["error", "warning", "note"]
     file: str
-    line: int  # from 1; 0 where the place has none (an option such as `--set`)
+    line: int  # from 1; 0 for a place without lines (an option such as `--set`)
     column: int  # likewise
     path: str
     message: str
-    text: str = ""  # the line of the document; `settle` compares neither it nor the width
-    width: int = 1  # of the carets under it, characters
+    text: str = ""  # the line of the document; `settle` ignores it and the width
+    width: int = 1  # of the carets, characters
 
     @property
     def place(self) -> str:
-        """Return `file:line:column`, or the file alone where there is no line."""
+        """Return `file:line:column`, or the file alone without a line."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def __str__(self) -> str:
-        """Return the fault as it is printed: an error with its line and carets, others on one line."""
+        """Return the fault as printed: an error with its line and carets, a warning on one line."""
         if self.severity != "error":
             return f"{self.place}: {self.severity}: {_harmless(self.message)}"
         path = f"{self.path}: " if self.path else ""
@@ -48,41 +48,41 @@ class Fault:
 
 
 def _harmless(text: str) -> str:
-    """Return text whose control characters cannot speak to a terminal; each stays one column wide."""
+    """Return text with control characters replaced, each by one column."""
     return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
 
 
 def placed(fault: Fault, source: str, lines: Sequence[str]) -> Fault:
-    """Return a fault with the line of its document at which it lies; one of another file as it is."""
+    """Return a fault with its line of the document; a fault of another file is returned unchanged."""
     if fault.file != source or not 0 < fault.line <= len(lines):
         return fault
     return Fault(**{**fault.to_map(), "text": lines[fault.line - 1].rstrip("\r")})
 
 
 def settle(faults: Iterable[Fault]) -> list[Fault]:
-    """Return faults in order of place, each once."""
+    """Return the faults in order of place, each once."""
     once = {(f.severity, f.file, f.line, f.column, f.message): f for f in reversed(list(faults))}
     return sorted(once.values(), key=lambda f: (f.line == 0, f.file, f.line, f.column, f.path))
 
 
 def summary(faults: Sequence[Fault]) -> str:
-    """Return `2 errors, 1 warning`; what there is none of is left out, nothing at all is `no faults`."""
+    """Return `2 errors, 1 warning` without zero counts, or `no faults`."""
     counts = [(sum(f.severity == kind for f in faults), kind) for kind in ("error", "warning")]
     return ", ".join(f"{n} {kind}{'s' * (n != 1)}" for n, kind in counts if n) or "no faults"
 
 
 def report(faults: Sequence[Fault]) -> str:
-    """Return all faults and their summary, as a command prints them."""
+    """Return all faults and their summary, as commands print them."""
     return "\n".join([*map(str, faults), summary(faults)])
 
 
 def gathered(notes: Sequence[Fault]) -> str:
-    """Return the notes on one document as one: a heading, then a line for each; nothing for none."""
+    """Return the notes on one document as a heading and a line for each; empty text without notes."""
     lines = [f"  {note.place}: {_harmless(note.message)}" for note in notes]
     head = [f"{notes[0].file}: note: {len(notes)} names and keys of another project:"] if notes else []
     return "\n".join([*head, *lines])
 
 
 def unknown(kind: str, name: Any, known: Iterable[str]) -> str:
-    """Return that there is nothing of this name, with the known one that is most like it."""
+    """Return the text for an unknown name, with the nearest known one."""
     return f"there is no {kind} `{name}`{nearest(str(name), known)}"

@@ -15,8 +15,8 @@ from ganglion.document.fault import Fault
 
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
-_INTEGER_DIGITS_MAX = 4_000  # Python refuses to read more than 4,300 digits; a seed of 4,000 is large enough
-_MESSAGE_MAX = 1_000  # characters: a name of megabytes says no more than its beginning
+_INTEGER_DIGITS_MAX = 4_000  # Python refuses integers of more than 4,300 digits
+_MESSAGE_MAX = 1_000  # characters of a name in a path
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -38,13 +38,13 @@ class Source:
         return self.lines[number].rstrip("\r") if number < len(self.lines) else ""
 
 
-_NO_KEYS: dict[str, Any] = {}  # shared by all that are no maps: a dictionary for each scalar would cost more than it
+_NO_KEYS: dict[str, Any] = {}  # shared by all nodes that are no maps: a dictionary costs more than a scalar
 
 
 class Node:
     """Hold one value of a document with its place: text, number, boolean, null, a list or a map of nodes.
 
-    A node with an anchor stands at several places: it is never changed; for another value another node is made.
+    A node with an anchor is at several places. Nodes never change: another value is another node.
     """
 
     __slots__ = ("column", "height", "keys", "line", "path", "size", "source", "value", "width")
@@ -52,9 +52,9 @@ class Node:
     def __init__(self, value: Value, source: Source, line: int = 0, column: int = 0, width: int = 1) -> None:
         self.value = value
         self.source = source
-        self.line, self.column, self.width = line, column, width  # from 0; so many characters of the line belong to it
+        self.line, self.column, self.width = line, column, width  # from 0; the number of characters in the line
         self.keys = _NO_KEYS  # the nodes of a map's keys
-        self.path = ""  # names the place in words; set while the tree is walked
+        self.path = ""  # set by `walk`
         self.size, self.height = 1, 0  # of the expanded value
 
     def like(self, value: Value, keys: dict[str, Node] | None = None, path: str | None = None) -> Node:
@@ -71,7 +71,7 @@ class Node:
         )
 
     def without(self, *keys: str) -> Node:
-        """Return a map without some keys; the same node where it has none of them."""
+        """Return a map without some keys; the same node if it has none of them."""
         if not any(key in self.map for key in keys):
             return self
         entries = {key: value for key, value in self.map.items() if key not in keys}
@@ -88,7 +88,7 @@ class Node:
         return self.value if isinstance(self.value, list) else []
 
     def get(self, key: str) -> Node | None:
-        """Return the node at a key of a map, None where there is none, or null."""
+        """Return the node at a key of a map; None if missing or null."""
         node = self.map.get(key)
         return None if node is None or node.value is None else node
 
@@ -97,12 +97,12 @@ class Node:
         return self.map[key].items if key in self.map else []
 
     def text(self, key: str) -> str | None:
-        """Return the text at a key of a map, None if there is none."""
+        """Return the text at a key of a map; None without text."""
         node = self.map.get(key)
         return node.value if node is not None and isinstance(node.value, str) else None
 
     def plain(self) -> Any:
-        """Return the value as plain lists, maps and scalars; every place gets objects of its own."""
+        """Return the value as plain lists, maps and scalars, with new objects at every place."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -121,7 +121,7 @@ class Node:
     def fault(
         self, message: str, severity: Literal["error", "warning", "note"] = "error", path: str | None = None
     ) -> Fault:
-        """Return a fault that lies at this node."""
+        """Return a fault at this node."""
         path = self.path if path is None else path
         if len(message) > _MESSAGE_MAX:
             message = message[: _MESSAGE_MAX - 3] + "..."
@@ -161,30 +161,30 @@ CORE: dict[str, tuple[str, Callable[[str], Value]]] = {
     "int": ("[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", _integer),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", _float),
 }
-"""The core schema of YAML 1.2.2, 10.3.2, where `yes` is text: tag -> what plain text matches, its value."""
+"""The core schema of YAML 1.2.2, 10.3.2, in which `yes` is text: tag -> pattern of plain text, conversion."""
 _CORE = {tag: re.compile(pattern) for tag, (pattern, _) in CORE.items()}
 
 
 class _Stop(Exception):
-    """End the composition: what follows cannot be read soundly."""
+    """End the composition: the rest of the text cannot be read."""
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is eight times as fast as the loader in Python
 
 
 class _Composer:
-    """Make nodes of the events of one document, within the bounds of `limits`, with all faults."""
+    """Make nodes of the events of one document, within the bounds of `limits`; collect all faults."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.source = source
         self.faults: list[Fault] = []
-        self.spread: Any = None  # the last scalar of several lines: perhaps a quote was forgotten
+        self.spread: Any = None  # the last scalar of several lines: perhaps with a forgotten quote
         self._events = yaml.parse(text, Loader=_LOADER)
-        self._anchors: dict[str, Node | None] = {}  # None while what is named is not at its end
+        self._anchors: dict[str, Node | None] = {}  # None while the anchored value is incomplete
         self._depth = self._values = self._collections = self._aliases = 0
 
     def document(self) -> Node | None:
-        """Return the document's root, None where there is no document."""
+        """Return the document's root, None without a document."""
         root, event = None, [next(self._events), next(self._events)][1]
         if isinstance(event, yaml.DocumentStartEvent):
             root = self._node(next(self._events))
@@ -194,7 +194,7 @@ class _Composer:
         return root
 
     def _node(self, event: Any) -> Node:
-        """Return the value that begins with an event; it is counted before it is made."""
+        """Return the value that begins with an event; count the value before making it."""
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         if event.anchor is not None:
@@ -210,7 +210,7 @@ class _Composer:
         raise _Stop
 
     def _wrong(self, fault: Fault) -> None:
-        """Record a fault after which the composition goes on, unless there are enough."""
+        """Record a fault and continue, unless there are enough faults."""
         self.faults.append(fault)
         if len(self.faults) >= limits.DOCUMENT_FAULTS:
             raise _Stop
@@ -220,7 +220,7 @@ class _Composer:
             self._refuse(event, f"expected at most {bound} {words}")
 
     def _count(self, event: Any, values: int = 1, height: int = 0) -> None:
-        """Charge expanded values, before any of them is made, and the levels that they reach."""
+        """Count expanded values and levels before any value is made."""
         self._values += values
         words = "values with all aliases expanded, found more (limit document_nodes)"
         self._at_most(limits.DOCUMENT_NODES, words, self._values, event)
@@ -244,7 +244,7 @@ class _Composer:
         return node
 
     def _scalar(self, event: Any) -> Node:
-        """Return a scalar's node; a tag that is not of the core schema, or does not fit the text, is a fault."""
+        """Return a scalar's node; a tag outside of the core schema, or unfit for the text, is a fault."""
         self._count(event)
         text = event.value
         if len(text) > limits.SCALAR_BYTES // 4:
@@ -260,7 +260,7 @@ class _Composer:
             return node
         plain = next((known for known, pattern in _CORE.items() if pattern.fullmatch(text)), None)
         if tag not in (None, plain) and (tag, plain) != ("float", "int"):
-            self._wrong(node.fault(f"expected what the tag !!{tag} says, found {node.found()}"))
+            self._wrong(node.fault(f"expected a value of the tag !!{tag}, found {node.found()}"))
         elif plain is not None:
             try:
                 value: Any = CORE[plain][1](text)
@@ -294,20 +294,20 @@ class _Composer:
             yield event
 
     def _part(self, node: Node, event: Any) -> Node:
-        """Return the value within a collection that begins with an event."""
+        """Return the part of a collection that begins with an event."""
         part = self._node(event)
         node.size += part.size
         node.height = max(node.height, 1 + part.height)
         return part
 
     def _map(self, node: Node) -> None:
-        """Fill a map; keys are text, and none comes twice."""
+        """Fill a map; a key that is no text, or repeated, is a fault."""
         entries: dict[str, Node] = {}
         node.value, node.keys, merges = entries, {}, False
         for event in self._until(yaml.MappingEndEvent):
             key = self._part(node, event)
             if isinstance(event, yaml.AliasEvent):
-                key = self._at(key.value, event)  # where it is used
+                key = self._at(key.value, event)  # at its use
             if not node.keys and (key.line, key.column) == (node.line, node.column):
                 node.width = key.width  # a block map begins with its first key
             name = key.value
@@ -326,7 +326,7 @@ class _Composer:
             self._merge(node)
 
     def _merge(self, node: Node) -> None:
-        """Replace `<<` by the entries of what it names: keys of the map itself win, then earlier maps."""
+        """Replace `<<` by the entries of its maps; the map's own keys win, then earlier maps."""
         own, mark = node.map, node.keys.pop("<<")
         merged: dict[str, Node] = {}
         for part in own["<<"].items or [own["<<"]]:
@@ -338,7 +338,7 @@ class _Composer:
                 if key not in own and key not in merged:
                     merged[key], node.keys[key] = value, part.keys[key]
         node.value = {}
-        for key, value in own.items():  # document order: what is merged takes the place of `<<`
+        for key, value in own.items():  # document order: merged entries are at the place of `<<`
             node.value.update(merged if key == "<<" else {key: value})
 
 
@@ -348,10 +348,10 @@ def _tag_refused(tag: str) -> str:
 
 
 def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
-    """Return the tree of a document and what is wrong with its YAML.
+    """Return the tree of a document and the faults of its YAML.
 
-    The tree is None where the text cannot be read to its end. Tags that would build objects, duplicate keys, keys that
-    are not text, and everything beyond the bounds of `limits` (counted before it is expanded) are faults.
+    The tree is None if the text cannot be read to its end. Faults are tags that would build objects, duplicate keys,
+    keys that are no text, and values beyond the bounds of `limits` (counted before their expansion).
     """
     found = _UNPRINTABLE.search(text)
     if found:

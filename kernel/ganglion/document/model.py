@@ -1,4 +1,4 @@
-"""The keys of a run document as pydantic models; what they refuse becomes a fault at its place."""
+"""The keys of a run document as pydantic models; their refusals become faults with places."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Expect:
-    """Say `expected <words>` of what a type refuses."""
+    """Refuse values of a type by `expected <words>`."""
 
     words: str
-    test: Callable[[Any], bool] | None = None  # takes the place of the type
-    schema: dict[str, Any] = field(default_factory=dict)  # describes the type to others
+    test: Callable[[Any], bool] | None = None  # replaces the type
+    schema: dict[str, Any] = field(default_factory=dict)  # the type in the JSON Schema
 
     def check(self, value: Any) -> Any:
-        """Return the value, or refuse it."""
+        """Return a valid value; refuse any other."""
         if self.test is None or self.test(value):
             return value
         raise PydanticCustomError("expected", "{words}", {"words": self.words})
@@ -70,7 +70,7 @@ def _are_numbers(value: Any) -> bool:
 
 
 _ONE_OR_MORE = {"description": "one, or a list"}
-_ABSENT: Any = None  # the default of a key that, when it is given, may not be null
+_ABSENT: Any = None  # the default of a key that may be missing and may not be null
 
 NAME_WORDS = f"text of 1 to {limits.UID_BYTES} bytes without / [ ] and control characters"
 _NAME = {"type": "string", "minLength": 1, "pattern": r"^[^/\[\]]+$"}
@@ -93,10 +93,10 @@ User = Annotated[Annotated[str, Field(min_length=1)] | None, Expect("the name of
 Id = Annotated[str, Field(min_length=1), Expect("a full id")]
 Directory = Annotated[str | None, Expect(_FOLDER, _is_directory, _NULLABLE_TEXT)]
 PhaseReference = Annotated[str | Annotated[int, Field(ge=0)] | None, Expect("an index or the name of a phase or null")]
-Version = Annotated[str | int | float, Expect("text")]  # of a number is warned
+Version = Annotated[str | int | float, Expect("text")]  # a number gives a warning
 Number = Annotated[float, Field(allow_inf_nan=False), Expect("a number")]
 Params = dict[str, Any]
-Unbuilt = Annotated[Any, PlainValidator(_nothing, json_schema_input_type=Any)]  # only null and what is empty
+Unbuilt = Annotated[Any, PlainValidator(_nothing, json_schema_input_type=Any)]  # null or an empty value
 Maps = Annotated[list[dict[str, Any]], Expect("a list of maps")]
 Variables = Annotated[dict[str, str], Expect("a map of text")]
 Command = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Expect("a list of text, not empty")]
@@ -106,12 +106,12 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """A map of a document, with declared keys alone."""
+    """A map of a document that refuses undeclared keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
-    spellings: ClassVar[dict[str, str]] = {}  # other names of its keys
-    kinds: ClassVar[dict[str, str]] = {}  # key -> kind of the plugin that is named there
-    short: ClassVar[bool] = False  # whether text stands for `{name: text}`
+    spellings: ClassVar[dict[str, str]] = {}  # other names of keys
+    kinds: ClassVar[dict[str, str]] = {}  # key -> kind of the plugin that the key names
+    short: ClassVar[bool] = False  # whether text means `{name: text}`
 
 
 _PARAMS = {"parameters": "params"}
@@ -120,35 +120,34 @@ _OF_CONDITIONS = {"conditions": "condition"}
 
 
 class Plugin(Form):
-    """Name a plugin: a short name, or an import path `module:Class`. Text alone stands for the name."""
+    """Name a plugin: a short name, or an import path `module:Class`. Text alone is the name."""
 
     spellings, short = _PARAMS, True
 
     name: PluginName = Field(_ABSENT, description="short name of the plugin, or `module:Class`")
     params: Params = Field({}, description="arguments of its constructor")
     on_error: OnError = Field(
-        "fail", description="`continue`: exceptions of its code are noted and the run goes on; not of conditions"
+        "fail", description="`continue`: exceptions of its code are recorded and the run goes on; not of conditions"
     )
 
 
 class _Program(Form):
-    """Say how a program is started in place of a plugin."""
+    """Describe a program that is started in place of a plugin."""
 
     cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
     variables: Variables = Field(_ABSENT, description="environment variables of `command`")
     speaks: Speaks = Field(
-        _ABSENT,
-        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
+        _ABSENT, description="`bus`: `command` joins the bus by itself; `lines`: it exchanges one JSON object per line"
     )
 
 
 class Muscle(_Program, Plugin):
-    """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone stands for the name."""
+    """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone is the name."""
 
     params: Params = Field({}, description="arguments of its constructor; sent to a program with the set-up")
     on_error: OnError = Field(
         "fail",
-        description="`continue`: exceptions of its code are noted and the run goes on; without effect on a program",
+        description="`continue`: exceptions of its code are recorded and the run goes on; without effect on a program",
     )
     command: Command = Field(
         _ABSENT,
@@ -161,7 +160,7 @@ class Muscle(_Program, Plugin):
 class Restarts(Form):
     """Bound how often a lost process is replaced."""
 
-    max: Count = Field(limits.RESTARTS_PER_NAME, description="losses of one name that are made good within the window")
+    max: Count = Field(limits.RESTARTS_PER_NAME, description="losses of one name that are repaired within the window")
     within_s: Span = Field(limits.RESTARTS_WITHIN_S, description="the window, seconds")
     poison: Count = Field(
         limits.LOSSES_AT_ONE_STEP,
@@ -170,24 +169,24 @@ class Restarts(Form):
 
 
 class Recovery(Form):
-    """Say how long calls may take and what a lost process means."""
+    """Set how long calls may take and what follows from the loss of a process."""
 
     on_loss: Literal["recover", "restart", "fail"] = Field(
         ON_LOSS,
-        description="what a lost process means: `recover`: the run goes on as if nothing had happened; `restart`: the "
+        description="what the loss of a process means: `recover`: the run goes on with equal results; `restart`: the "
         "open episode is lost, the next one follows; `fail`: the run ends",
     )
-    deterministic: Flag = Field(True, description="whether a process that is driven again gives the same answers")
+    deterministic: Flag = Field(True, description="whether a process repeats its replies when its calls are repeated")
     restarts: Restarts = Field(_ABSENT, description="how often a lost process is replaced")
     checkpoint_s: Span = Field(limits.CHECKPOINT_S, description="least time between two checkpoints, seconds")
     deadlines_s: dict[str, Deadline] = Field(
-        _ABSENT, description="last word of a call -> how long it may take, seconds; null: for ever"
+        _ABSENT, description="last word of a call -> how long the call may take, seconds; null: no limit"
     )
     run_as: User = Field(None, description="user under whose name environments, muscles, brains and controllers run")
 
 
 class Environment(_Program):
-    """Define an environment, by exactly one of `name`, `command` and `attach`, or change one that is inherited."""
+    """Define an environment by exactly one of `name`, `command` and `attach`, or change an inherited one."""
 
     spellings = _PARAMS
 
@@ -203,14 +202,14 @@ class Environment(_Program):
 
 
 class Clock(Form):
-    """Say at which ticks an environment steps: at `phase`, and every `period` ticks from then on."""
+    """Set the ticks at which an environment steps: `phase`, then every `period` ticks."""
 
     period: Count = Field(1, description="ticks from step to step")
     phase: Seed = Field(0, description="the first tick, less than the period")
 
 
 class Budget(Form):
-    """Bound an environment in a worker, with `episode_end: each` every body; by one of the two."""
+    """Bound the steps or episodes of an environment in a worker, or with `episode_end: each` of every body."""
 
     steps: Count = Field(_ABSENT, description="exactly so many steps")
     episodes: Count = Field(_ABSENT, description="exactly so many episodes")
@@ -228,7 +227,7 @@ EpisodeEnd = Annotated[
 
 
 def _is_setting(value: Any) -> bool:
-    """Return whether a value is one that can travel, or a map that says how it is drawn."""
+    """Return whether a value can be sent, or is a map that describes how a value is drawn."""
     if type(value) is dict:
         return len(value) == 1 and _is_drawn(*next(iter(value.items())))
     parts = value if type(value) is list else [value]
@@ -260,24 +259,24 @@ Setting = Annotated[
 
 
 class Topics(Form):
-    """Set what a participant finds in its topics; what is drawn is drawn anew for each episode, from the seed."""
+    """Set the values in a participant's topics; drawn values are drawn for each episode, from the seed."""
 
-    parameters: dict[str, Setting] = Field({}, description="what the world is: key -> value, or how it is drawn")
-    engine: dict[str, Setting] = Field({}, description="how it is run: key -> value, or how it is drawn")
+    parameters: dict[str, Setting] = Field({}, description="properties of the world: key -> value, or how to draw it")
+    engine: dict[str, Setting] = Field({}, description="how the world is run: key -> value, or how to draw it")
 
 
 class Entry(Form):
-    """Give an environment and what is between it and the agents."""
+    """Describe an environment with its reward, state transformer, clock and budget."""
 
     kinds = {"environment": "environment", "reward": "reward", "state_transformer": "transformer"}
 
     environment: Environment = Field(description="what runs")
     reward: Plugin | None = Field(None, description="replaces the rewards of the environment")
     state_transformer: Plugin | None = Field(None, description="changes each state, after the reward")
-    remove: Flag = Field(False, description="take an inherited environment out from this phase on")
+    remove: Flag = Field(False, description="remove an inherited environment from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
     topics: Topics = Field(_ABSENT, description="parameters of this environment")
-    clock: Clock = Field(_ABSENT, description="in a phase with bodies: when it steps")
+    clock: Clock = Field(_ABSENT, description="in a phase with bodies: when the environment steps")
     budget: Budget = Field(_ABSENT, description="in a phase with bodies, per worker; default: `phase_config.episodes`")
     max_steps: CountOrNull = Field(
         None, description="in a phase with bodies: steps after which an episode is truncated"
@@ -294,21 +293,21 @@ def _none_if_false(value: Any) -> Any:
 
 
 class _Kept(Form):
-    """Name what an agent has left in a phase, of this run or another."""
+    """Name what an agent left in a phase of this run or another."""
 
     spellings = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
-    agent: TextOrNull = Field(None, description="agent whose it is; default: this one")
-    experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one; default: this run")
+    agent: TextOrNull = Field(None, description="the agent; default: this one")
+    experiment_run: TextOrNull = Field(None, description="uid of the run (its newest finished one); default: this run")
     instance: TextOrNull = Field(None, description="id of the run")
     phase: PhaseReference = Field(
         None, description="index or name of a phase; default: the last one with that agent, here an earlier one"
     )
-    base: TextOrNull = Field(None, description="directory or store that is searched first")
+    base: TextOrNull = Field(None, description="directory or store to search first")
 
 
 class Load(_Kept):
-    """Say where an agent's model comes from when a phase begins."""
+    """Choose where an agent's model comes from when a phase begins."""
 
     optional: Flag = Field(False, description="start fresh where no model is found")
 
@@ -317,32 +316,32 @@ class Replay(_Kept):
     """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
 
     run: TextOrNull = Field(None, description="id or uid of the run")
-    store: TextOrNull = Field(None, description="directory or store, in which alone is looked")
-    environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
+    store: TextOrNull = Field(None, description="the only directory or store to search")
+    environment: TextOrNull = Field(None, description="only recordings of an agent that was in this environment alone")
     mode: Annotated[Mode | None, Expect("one of train, test, evaluate or null")] = Field(
         None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"
     )
     worker: WorkerOrNull = Field(None, description="only episodes of this worker; default: of all")
-    repeat: Count = Field(1, description="how often they are shown")
+    repeat: Count = Field(1, description="how many times the brain learns from them")
     strict: Flag = Field(
         True,
-        description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
+        description="whether all ids, spaces and episodes must fit the agent; `false`: those that fit are "
         "taken, the rest is a warning",
     )
-    path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder with some")
-    format: TextOrNull = Field(None, description="what the files are: minari, parquet, arrow; default: as they look")
-    table: TextOrNull = Field(None, description="what a table of this phase begins with, instead of a run")
+    path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder of datasets")
+    format: TextOrNull = Field(None, description="minari, parquet or arrow; default: recognised from the files")
+    table: TextOrNull = Field(None, description="the recorded episodes of a table of this phase, instead of a run")
 
 
 class Agent(Form):
-    """Describe an agent: an actor, a learner, and what they see and set."""
+    """Describe an agent: its muscle, its brain, its sensors and its actuators."""
 
     kinds = {"muscle": "muscle", "brain": "brain", "objective": "objective", "filters": "filter"}
 
     name: Name = Field(description="names the agent")
     muscle: Muscle = Field(_ABSENT, description="the actor: a plugin or a program")
-    brain: Plugin | None = Field(None, description="the learner; `none` never learns")
-    objective: Plugin | None = Field(None, description="rewards to one number; the default sums them")
+    brain: Plugin | None = Field(None, description="the learner; `none`: the agent never learns")
+    objective: Plugin | None = Field(None, description="converts rewards to one number; the default sums them")
     sensors: list[Id] | None = Field(
         [], description="full ids, or `<uid>.*`, in the order in which the agent sees them"
     )
@@ -350,9 +349,9 @@ class Agent(Form):
         [], description="full ids, or `<uid>.*`, in the order in which the agent sets them"
     )
     rewards: list[Id] | None = Field(
-        None, description="full ids or uids; default: all of the environments that the agent touches"
+        None, description="full ids or uids; default: all rewards of the agent's environments"
     )
-    filters: list[Plugin] | None = Field(None, description="what is between the agent and the bus")
+    filters: list[Plugin] | None = Field(None, description="filters between the agent and the bus")
     replay: list[Replay] | None = Field(
         None,
         description="recorded episodes from which the brain learns before the first step of this phase (train only), "
@@ -362,7 +361,7 @@ class Agent(Form):
     load: Annotated[Load | None, BeforeValidator(_none_if_false)] = Field(
         None, description="where its model comes from; not inherited"
     )
-    remove: Flag = Field(False, description="take an inherited agent out from this phase on")
+    remove: Flag = Field(False, description="remove an inherited agent from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this agent")
     topics: Topics = Field(_ABSENT, description="parameters of its muscles")
     opponents: Unbuilt = Field(None, description="opponents")
@@ -380,11 +379,11 @@ class Simulation(Form):
 
 
 class PhaseConfig(Form):
-    """Say what is done in a phase, by how many workers and for how long."""
+    """Set a phase's mode, workers, length and conditions."""
 
     spellings, kinds = {"workers": "worker", **_CONDITIONS}, _OF_CONDITIONS
 
-    mode: Mode = Field("train", description="`test`, `evaluate`: no brain is asked")
+    mode: Mode = Field("train", description="`test`, `evaluate`: no brain is called")
     worker: Count = Field(1, description="parallel copies of all environments and muscles; brains are shared")
     episodes: CountOrNull = Field(None, description="limit per worker, read by the condition `max_episodes`")
     evaluate_every: CountOrNull = Field(None, description="train episodes between two evaluations")
@@ -399,19 +398,19 @@ Numbers = Annotated[Any, Expect("an integer or a list of integers", _are_numbers
 
 
 class Match(Form):
-    """Say which bodies a rule meets: a key that is missing means any, a list any of these."""
+    """Select the bodies of a rule: a missing key means any, a list means any of its values."""
 
     agent: Names = Field(_ABSENT, description="name")
     environment: Names = Field(_ABSENT, description="uid")
-    body: Numbers = Field(_ABSENT, description="number within agent and environment; no spawned body is met then")
-    dynamic: Flag = Field(_ABSENT, description="true: spawned bodies alone; false: none of these")
+    body: Numbers = Field(_ABSENT, description="number within agent and environment; excludes spawned bodies")
+    dynamic: Flag = Field(_ABSENT, description="true: only spawned bodies; false: no spawned bodies")
 
 
 class BodyReward(Form):
-    """Change the rewards of bodies: a reward plugin for each in place of others, `scale`, `offset`, then `clip`."""
+    """Change the rewards of bodies: by a reward plugin for each, then `scale`, `offset` and `clip`."""
 
-    scale: Number = Field(_ABSENT, description="what a reward is multiplied by")
-    offset: Number = Field(_ABSENT, description="what is added then")
+    scale: Number = Field(_ABSENT, description="factor of a reward")
+    offset: Number = Field(_ABSENT, description="added after `scale`")
     clip: list[Number] = Field(_ABSENT, description="[low, high]")
     name: PluginName = Field(_ABSENT, description="a reward plugin: short name, or `module:Class`")
     params: Params = Field(_ABSENT, description="arguments of its constructor")
@@ -419,39 +418,39 @@ class BodyReward(Form):
 
 
 class Decision(Form):
-    """Say before which steps of an episode a body decides, and what is applied between."""
+    """Set before which steps of an episode a body decides, and what is applied in other steps."""
 
     period: Count = Field(_ABSENT, description="steps from decision to decision")
-    phase: Seed = Field(_ABSENT, description="the first step that a decision is made for, less than the period")
+    phase: Seed = Field(_ABSENT, description="the first step with a decision, less than the period")
     between: Literal["repeat", "noop", "zero"] = Field(_ABSENT, description="what is applied in other steps")
 
 
 class Rating(Form):
-    """Say how sides are rated (Elo)."""
+    """Set how sides are rated (Elo)."""
 
-    initial: Number = Field(1200.0, description="the rating with which a side begins")
-    k: Annotated[float, _SOME, Expect("a number > 0")] = Field(16.0, description="how much an episode counts")
+    initial: Number = Field(1200.0, description="the first rating of a side")
+    k: Annotated[float, _SOME, Expect("a number > 0")] = Field(16.0, description="weight of an episode")
 
 
 class Policy(Form):
-    """Say by which model bodies decide. Text alone stands for the source."""
+    """Choose the model by which bodies decide. Text alone is the source."""
 
     source: Literal["latest", "frozen", "pool"] = Field(
         "latest", description="`latest`: the current model; `frozen`: a stored one; `pool`: drawn opponents"
     )
-    load: Load = Field(_ABSENT, description="of `frozen`: where its model comes from; default: as the phase begins")
-    window: Count = Field(10, description="of `pool`: how many snapshots are kept, the newest ones")
+    load: Load = Field(_ABSENT, description="of `frozen`: source of the model; default: the model at the begin")
+    window: Count = Field(10, description="of `pool`: how many of the newest snapshots are kept")
     latest: Annotated[float, Field(ge=0, le=1), Expect("a number from 0 to 1")] = Field(
-        0.5, description="of `pool`: how often the current model is drawn instead of a snapshot"
+        0.5, description="of `pool`: probability of the current model instead of a snapshot"
     )
     snapshot_every: Count = Field(20_000, description="of `pool`: learned transitions between two snapshots")
     swap_every: Count = Field(10_000, description="of `pool`: decisions of the drawn bodies between two draws")
     rotate_every: CountOrNull = Field(
-        None, description="of `pool`: decisions of the team that learns, by the current model, until the next one does"
+        None, description="of `pool`: decisions of the team that learns, by the current model, until the next one"
     )
     rating: Rating = Field(_ABSENT, description="of `pool`: how the sides of an environment are rated")
     agent: Annotated[str | None, Expect(NAME_WORDS, lambda name: name is None or is_name(name), _NULLABLE_TEXT)] = (
-        Field(None, description="of `pool`: whose snapshots; default: its own")
+        Field(None, description="of `pool`: the agent whose snapshots are drawn; default: its own")
     )
 
 
@@ -464,32 +463,32 @@ def _source(value: Any) -> Any:
 
 
 class Rule(Form):
-    """Say something of the bodies that are met; a later rule overrides key by key."""
+    """Set properties of the bodies that match; a later rule overrides key by key."""
 
     match: Match = Field(_ABSENT, description="which bodies; default: all")
-    reward: BodyReward = Field(_ABSENT, description="what becomes of their rewards")
-    decision: Decision = Field(_ABSENT, description="when they decide")
-    learn: Flag = Field(_ABSENT, description="whether the brain learns from their decisions")
-    policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the model by which they decide")
+    reward: BodyReward = Field(_ABSENT, description="changes of the bodies' rewards")
+    decision: Decision = Field(_ABSENT, description="when the bodies decide")
+    learn: Flag = Field(_ABSENT, description="whether the brain learns from the bodies' decisions")
+    policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the bodies' model")
     role: TextOrNull = Field(_ABSENT, description="a tag")
     team: TextOrNull = Field(_ABSENT, description="a tag")
-    group: TextOrNull = Field(_ABSENT, description="a tag; its environment may give all bodies of a group a reward")
+    group: TextOrNull = Field(_ABSENT, description="a tag; an environment may give all bodies of a group one reward")
 
 
 class Dynamic(Form):
-    """Allow an environment to spawn bodies of an agent; rules without a number meet these, too."""
+    """Allow environments to spawn bodies of an agent; rules without a number match these bodies, too."""
 
     agent: Name = Field(description="whose bodies")
-    environment: Name = Field(description="which may spawn them")
-    max: Count = Field(description="how many of them may be there at a time")
+    environment: Name = Field(description="environments that may spawn the bodies")
+    max: Count = Field(description="how many of the bodies may exist at a time")
 
 
 class Bodies(Form):
-    """Say which agents have how many bodies in which environments."""
+    """Set which agents have how many bodies in which environments."""
 
-    product: Literal["outer", "inner", "custom"] = Field("outer", description="which pairs there are")
+    product: Literal["outer", "inner", "custom"] = Field("outer", description="how agents and environments are paired")
     num: Any = Field(1, description="a count, a list of one per environment, a map per pair, or with `custom` a list")
-    rules: list[Rule] = Field([], description="what holds of some bodies, in order")
+    rules: list[Rule] = Field([], description="properties of some bodies, applied in order")
     dynamic: list[Dynamic] = Field([], description="bodies that an environment may spawn")
     idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
 
@@ -501,38 +500,38 @@ def _are_shares(value: Any) -> bool:
 
 _ROUNDING = 1e-9
 Shares = Annotated[
-    Any, Expect("a map from uids of tables to shares > 0 that are 1 together", _are_shares, {"type": "object"})
+    Any, Expect("a map from uids of tables to shares > 0 that sum to 1", _are_shares, {"type": "object"})
 ]
 
 
 class Table(Plugin):
-    """Give a pool of decisions that is a process of its own, or with `mix` a way to draw from several."""
+    """Describe a pool of decisions in a process of its own, or with `mix` a draw from several."""
 
     short = False
 
     uid: Name = Field(description="names the table")
     on_error: Literal["fail"] = Field("fail", description="a table that raises fails the run")
-    feed: list[Name] = Field([], description="agents whose decisions it keeps, as their brains get them")
-    serve: list[Name] = Field(_ABSENT, description="agents whose brains may ask it; default: those that feed it")
-    mix: Shares = Field(_ABSENT, description="in place of a plugin: which part of what is drawn comes from which table")
+    feed: list[Name] = Field([], description="agents whose decisions the table keeps, as their brains receive them")
+    serve: list[Name] = Field(_ABSENT, description="agents whose brains may draw from it; default: `feed`")
+    mix: Shares = Field(_ABSENT, description="in place of a plugin: the share of each table in a draw")
 
 
 class Phase(Form):
-    """Give what a phase adds to, or changes of, the phase before it."""
+    """Describe a phase: what it adds to, or changes of, the previous phase."""
 
     kinds = {"simulation": "controller"}
 
-    environments: list[Entry] = Field(_ABSENT, description="merged with those of the phase before by uid")
-    agents: list[Agent] = Field(_ABSENT, description="merged with those of the phase before by name")
+    environments: list[Entry] = Field(_ABSENT, description="merged with those of the previous phase by uid")
+    agents: list[Agent] = Field(_ABSENT, description="merged with those of the previous phase by name")
     simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
-    tables: list[Table] = Field(_ABSENT, description="pools that brains feed and ask; replaces inherited ones whole")
-    bodies: Bodies = Field(_ABSENT, description="incarnations of agents in environments; replaces inherited ones whole")
+    tables: list[Table] = Field(_ABSENT, description="pools that brains feed and draw from; replaces inherited ones")
+    bodies: Bodies = Field(_ABSENT, description="bodies of agents in environments; replaces inherited ones")
 
 
 class RunConfig(Form):
-    """Give the phase-level conditions of every phase."""
+    """Choose the phase-level conditions of every phase."""
 
     spellings, kinds = _CONDITIONS, _OF_CONDITIONS
 
@@ -549,8 +548,8 @@ class Document(Form):
     seed: Seed = Field(description="the one source of randomness")
     version: Version = Field(_ABSENT, description="the version of Ganglion for which the document was written")
     schedule: list[dict[str, Phase]] = Field(description="phases in order, by name")
-    run_config: RunConfig = Field(_ABSENT, description="phase-level conditions; phases with bodies can do without")
-    cascade: Literal["merge", "replace"] = Field("merge", description="what a phase does to what it inherits")
+    run_config: RunConfig = Field(_ABSENT, description="phase-level conditions; optional for phases with bodies")
+    cascade: Literal["merge", "replace"] = Field("merge", description="how a phase changes what it inherits")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
@@ -561,13 +560,13 @@ _WORDS = {
     "literal_error": "expected one of {expected}",
     "expected": "expected {words}",
 }
-"""What is said of an error of pydantic, by its type."""
+"""The text for an error of pydantic, by its type."""
 
 
 def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
-    """Return what is wrong with the form of a normalised document.
+    """Return the faults of form of a normalised document.
 
-    A key that is like a missing one stands for it: that one is not told to be missing beside it.
+    A missing key is not reported beside an unknown key of a similar name.
     """
     try:
         form.model_validate(root.plain())
@@ -596,14 +595,14 @@ def _around(details: list[Any], form: type[Form]) -> list[Any]:
 
 
 def _in_bad_entry(root: Node, location: Location) -> bool:
-    """Return whether a location lies in an entry of the schedule that is not one phase, a fault of its own."""
+    """Return whether a location is in an entry of the schedule that is not one phase, which is a fault of its own."""
     if location[:1] != ("schedule",) or len(location) < 3:
         return False
     return len(_node(root, location[:2]).map) != 1
 
 
 def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
-    """Return one refusal of pydantic in our words."""
+    """Return the fault for an error of pydantic."""
     location: Location = detail["loc"]
     if detail["type"] == "missing":
         node = _node(root, location[:-1])
@@ -626,7 +625,7 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
 
 
 def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location, Fault]:
-    """Return the fault of an unknown key; it is located at the key that was meant, if that can be known."""
+    """Return the fault of an unknown key, located at the key in the document if possible."""
     key = str(location[-1])
     parent = _node(root, location[:-1])
     model = _model(location[:-1], form)

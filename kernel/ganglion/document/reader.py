@@ -24,23 +24,23 @@ from ganglion.run.plan import Plan
 
 
 class Plugins(Protocol):
-    """Know which plugins there are; `ganglion.registry` does. Documents and registry are neighbours and do not meet."""
+    """Find plugins, as `ganglion.registry` does; the two rooms do not import each other."""
 
     def locate(self, kind: str, name: str, folder: str = ..., allow: Sequence[str] = ..., local: bool = ...) -> Any:
-        """Return anything for a plugin that there is; raise PluginInvalid for one that there is not."""
+        """Return without an error for a known plugin; raise PluginInvalid for an unknown one."""
 
     def alias(self, kind: str, name: str) -> Any:
-        """Return what a name of another project means, None for any other name."""
+        """Return the meaning of another project's name; None for any other name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold a document that has been read, as it is written."""
+    """Hold a document as read from its text."""
 
-    root: Node  # its marked tree, a map
-    faults: list[Fault]  # what is wrong with its YAML
-    name: str  # as faults have it
-    folder: str  # where paths in the document begin
+    root: Node  # the root, a map
+    faults: list[Fault]  # of its YAML
+    name: str  # of the document, as in faults
+    folder: str  # to which paths in the document are relative
     text: str
 
 
@@ -61,18 +61,18 @@ def load_document(
     Args:
         source: The file, `-` for standard input; beside `text` only the document's name.
         plugins: The installed plugins: the module `ganglion.registry`.
-        text: The document, where it is no file.
-        overrides: `PATH=VALUE` settings, put in before anything is checked.
+        text: The document, if it is no file.
+            overrides: `PATH=VALUE` settings, applied before any check.
         seed: Replaces the document's `seed`.
         sync: Replaces `sync` in every phase.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.
         local: Whether a local user gave the document; one from the network names no import paths and no commands.
-        notes: Gets a line for each name and key of another project that was read as ours; also of a faulty document.
+        notes: Receives a line for each name and key of another project that was replaced; also for a faulty document.
     """
     tree = read_tree(source, text, local)
     keys = tree.root.keys
     sign = keys.get("definitions") or (None if "schedule" in keys else keys.get("run"))
-    if sign is not None:  # what else is wrong with it as a run says nothing
+    if sign is not None:  # its other faults as a run mean nothing
         message = "this is an experiment of many runs, no run: `ganglion sweep` carries it out, with `--plan` checks it"
         raise _error([sign.fault(message)])
     tree = _prepared(tree, overrides, seed, sync)
@@ -80,7 +80,7 @@ def load_document(
 
 
 def read_tree(source: str | Path, text: str | None = None, local: bool = True) -> Tree:
-    """Return the marked tree of a document; DocumentError if it cannot be read to its end, or is no map."""
+    """Return the tree of a document; DocumentError: the text cannot be read to its end, or is no map."""
     name = str(source)
     folder = Path.cwd() if name == "-" else Path(name).absolute().parent
     text = _read(name, text, local).removeprefix("\ufeff")
@@ -98,10 +98,10 @@ def read_tree(source: str | Path, text: str | None = None, local: bool = True) -
 def load_tree(
     tree: Tree, *, plugins: Plugins, allow: Sequence[str] = (), local: bool = True, notes: list[Fault] | None = None
 ) -> tuple[Plan, list[Fault]]:
-    """Return the plan of a run document in our spelling (`normalise`), and its warnings; see `load_document`.
+    """Return the plan of a document normalised by `normalise`, and its warnings; see `load_document`.
 
-    Its nodes may come from several files; its text is what is kept with the results. DocumentError has every fault and
-    warning in `faults`.
+    The nodes may come from several files; the text is kept with the results. DocumentError has every fault and warning
+    in `faults`.
     """
     root = tree.root
     translation = translate(root, plugins.alias)
@@ -110,7 +110,7 @@ def load_tree(
         notes += settle(translation.notes)
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
     excess = [phase.excess for phase in phases if phase.excess is not None]
-    if excess:  # what else is wrong would be said a thousand times
+    if excess:  # other faults would repeat for every phase
         raise _error([*tree.faults, *excess])
     unread = {fault.place for fault in tree.faults}  # what is wrong there follows from it
     found = [*tree.faults, *translation.faults, *(fault for fault in validate(root) if fault.place not in unread)]
@@ -131,7 +131,7 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
 
 
 def _read(name: str, text: str | None, local: bool) -> str:
-    """Return the text of a document, which is given or in a file."""
+    """Return the text of a document, given or read from its file."""
     bound = DOCUMENT_BYTES if local or text is None else DOCUMENT_BYTES_REMOTE
     line = column = 0
     try:
@@ -155,7 +155,7 @@ def _read(name: str, text: str | None, local: bool) -> str:
 
 
 def _prepared(tree: Tree, overrides: Sequence[str], seed: int | None, sync: str | None) -> Tree:
-    """Return the document in our spelling with all that was set from outside."""
+    """Return the normalised document with seed, sync and overrides applied."""
     root, faults = normalise(tree.root)
     if overrides:
         root, more = override(root, overrides)
@@ -167,14 +167,14 @@ def _prepared(tree: Tree, overrides: Sequence[str], seed: int | None, sync: str 
         root = put(root, ["seed"], node)
     for index, (mark, phase) in enumerate(phases_of(root) if sync is not None else []):
         node = Node(sync, Source(f"--sync {sync}", inline=True))
-        if index == 0 or "phase_config" in phase.map:  # a phase that would only inherit its configuration stays
-            with suppress(Nowhere):  # it is no map, which is a fault of its own
+        if index == 0 or "phase_config" in phase.map:  # a phase that only inherits its configuration does not change
+            with suppress(Nowhere):  # no map: a fault of its own
                 root = put(root, ["schedule", str(mark.value), "phase_config", "sync"], node)
     return replace(tree, root=root, faults=[*tree.faults, *faults])
 
 
 def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:
-    """Return the question what is wrong with a plugin's name; each is asked once."""
+    """Return a cached function from kind and name of a plugin to its fault, if any."""
 
     @functools.cache
     def ask(kind: str, name: str) -> str | None:
@@ -188,9 +188,9 @@ def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) ->
 
 
 def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]:
-    """Refuse programs, and places to write to or read from, in a document that came over the network.
+    """Refuse programs, and places to read or write, in a document from the network.
 
-    With GANGLION_COMMANDS=deny an operator has no document start programs.
+    GANGLION_COMMANDS=deny refuses programs in every document.
     """
     agents = [agent for phase in phases for agent in phase.agents.values()]
     entries = [entry for phase in phases for entry in phase.environments.values()]
@@ -214,5 +214,5 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
 
 
 def _values(nodes: Sequence[Node], key: str) -> list[Node]:
-    """Return the nodes at a key of these maps, but for null."""
+    """Return the nodes at a key of these maps, without nulls."""
     return [node.map[key] for node in nodes if key in node.map and node.map[key].value is not None]

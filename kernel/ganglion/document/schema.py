@@ -1,4 +1,4 @@
-"""The JSON Schema (2020-12) of run documents, made from the model, accepted spellings included."""
+"""The JSON Schema (2020-12) of run documents, made from the model, with all accepted spellings."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any
 from ganglion.document.model import Agent, Document, Entry, Form, PhaseConfig, RunConfig, Simulation, forms_within
 from ganglion.document.spelling import MODES
 
-_EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
+_EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples of the key
     ("Environment", "name"): ("environment",),
     ("Simulation", "name"): ("controller",),
     ("Muscle", "name"): ("muscle",),
     ("Plugin", "name"): ("brain", "objective", "condition", "reward", "transformer", "filter"),
 }
-_USES: dict[tuple[str, str], str] = {}  # definition and key -> kind of plugin that is named there
+_USES: dict[tuple[str, str], str] = {}  # definition and key -> kind of the plugin that the key names
 for _form in (Entry, Agent, RunConfig, PhaseConfig, Simulation):
     _kinds = {key: kind for key, kind in _form.kinds.items() if kind != "environment"}
     _kinds |= {other: _kinds[key] for other, key in _form.spellings.items() if key in _kinds}
     _USES |= {(_form.__name__, key): kind for key, kind in _kinds.items()}
 PARAMETERISED = ("environment", "controller", *dict.fromkeys(_USES.values()))
-"""Kinds of plugins whose parameters stand in a document."""
+"""Kinds of plugins whose parameters a document has."""
 
 
 def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
     """Return the JSON Schema of run documents.
 
-    `installed` maps kinds of plugins to short names; they become examples, for a name may also be one that is
-    installed later.
+    `installed` maps kinds of plugins to short names; these become examples, since other names may be installed later.
     """
     tree = Document.model_json_schema()
     document = {key: value for key, value in tree.items() if key != "$defs"}
@@ -47,13 +46,13 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
 
 
 def _forms(form: type[Form]) -> dict[type[Form], None]:
-    """Return a form and those within it, each once."""
+    """Return a form and all forms within it, each once."""
     inner = {one: None for below in forms_within(form).values() for one in _forms(below)}
     return {form: None, **inner}
 
 
 def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None:
-    """Add the other names of keys; a required key that has another name may come by either."""
+    """Add the other names of keys; either name satisfies a required key."""
     properties = definition["properties"]
     required: list[str] = definition.get("required", [])
     for other, key in spellings.items():
@@ -70,7 +69,7 @@ def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None
 
 
 def _shorthands(definitions: dict[str, Any]) -> None:
-    """Let text stand for a plugin's name, `false` for no model, a map for the schedule, and modes have any case."""
+    """Accept text as a plugin's name, `false` as no model, a map as the schedule, and modes in any case."""
     for name in ("Plugin", "Muscle", "Simulation"):
         full = definitions.pop(name)
         text = {"type": "string", "minLength": 1, "description": "short for `{name: ...}`"}
@@ -87,14 +86,14 @@ def _shorthands(definitions: dict[str, Any]) -> None:
     pattern = "^(" + "|".join("".join(f"[{c}{c.upper()}]" for c in word) for word in words) + ")$"
     mode.pop("enum")
     names = list(dict.fromkeys(MODES.values()))
-    told = f"expected one of {', '.join(names)}"  # a keyword of editors, which would show the pattern
+    told = f"expected one of {', '.join(names)}"  # a keyword of editors, which else show the pattern
     mode |= {"type": "string", "pattern": pattern, "patternErrorMessage": told, "examples": names}
 
 
 def with_parameters(
     tree: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> dict[str, Any]:
-    """Return a schema with the definitions of run documents in it, in which known plugins take their own parameters.
+    """Return a schema with the definitions of run documents, in which known plugins take their own parameters.
 
     `parameters` maps kinds of plugins (`PARAMETERISED`) to names to the JSON Schema of `params`.
     """
@@ -120,7 +119,7 @@ def _properties(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(tree: Any, reference: str) -> Any:
-    """Return a schema in which references to any plugin are those to one kind of plugins."""
+    """Return a schema with references to any plugin replaced by references to one kind."""
     if isinstance(tree, list):
         return [_renamed(part, reference) for part in tree]
     if not isinstance(tree, dict):
@@ -131,7 +130,7 @@ def _renamed(tree: Any, reference: str) -> Any:
 
 
 def _cases(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what holds of the parameters under each name; those of one plugin are written once."""
+    """Return the conditions on parameters by name; the parameters of one plugin are written once."""
     found: list[dict[str, Any]] = []
     if forms:
         short = [name for name in forms if ":" not in name]

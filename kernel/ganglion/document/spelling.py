@@ -37,14 +37,14 @@ MODES = {
 
 
 def component(name: str) -> str:
-    """Return a component of a path: in double quotes where it holds a dot or is empty."""
+    """Return a component of a path, in double quotes if it has a dot or is empty."""
     return f'"{name}"' if "." in name or not name else name
 
 
 def normalise(root: Node) -> tuple[Node, list[Fault]]:
-    """Return the document in our spelling, with paths, and the faults of those that were given twice.
+    """Return the document in Ganglion's spelling, with paths, and the faults of keys given under two names.
 
-    Doing it again changes nothing. What has not the expected form is left as it is, for the model to refuse.
+    A normalised document does not change. Nodes of another form stay for the model to refuse.
     """
     faults: list[Fault] = []
     return _place(root, Document, "", faults), faults
@@ -58,11 +58,11 @@ def phases_of(root: Node) -> list[tuple[Node, Node]]:
 
 
 def _place(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node:
-    """Return the node of a map, or of a list of maps, of a form, with its parts normalised."""
+    """Return a node of a form, a map or a list of maps, with its parts normalised."""
     if isinstance(node.value, list):
         return _list(node, form, path, faults)
     if form.short and isinstance(node.value, str):
-        name = node.like(node.value, path=path)  # the place is that of the text, not of a key `name` below it
+        name = node.like(node.value, path=path)  # at the place of the text, which has no key `name`
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
@@ -100,7 +100,7 @@ def _list(node: Node, form: type[Form], path: str, faults: list[Fault]) -> Node:
 
 
 def label(item: Node, form: type[Form] | None) -> str | None:
-    """Return by what an entry of a list is named: a phase's name, an environment's uid, else its `name`."""
+    """Return the name of an entry of a list: a phase's name, an environment's uid, else its `name`."""
     if form is Phase:
         return next(iter(item.map), None)
     if form is Entry:
@@ -128,7 +128,7 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
 
 
 def walk(node: Node, path: str) -> Node:
-    """Give a node and what is below it their paths; a node at several places keeps the first."""
+    """Set the paths of a node and the nodes below; a node at several places keeps its first path."""
     if node.path:
         return node
     node.path = path
@@ -145,7 +145,7 @@ def _join(path: str, name: str) -> str:
 
 
 Ask: TypeAlias = Callable[[str, str], Any]
-"""Return what a name of another project means, by kind and name: an alias as `registry.alias` gives it, or None."""
+"""Return the meaning of another project's name by kind and name, as `registry.alias` does; None without one."""
 Change: TypeAlias = Callable[[Node, type[Form], str], Node]
 """Return another map for a map of a form, which names a plugin of a kind, or of none (`""`)."""
 
@@ -156,12 +156,12 @@ AS_IT_IS = "as it is"
 
 @dataclass(slots=True)
 class Translation:
-    """Hold a document in our names, and what is to be said about it."""
+    """Hold a document in Ganglion's names, with its faults and notes."""
 
     root: Node
     faults: list[Fault] = field(default_factory=list)
-    notes: list[Fault] = field(default_factory=list)  # one for each change
-    customs: list[Mapping[str, Any]] = field(default_factory=list)  # tables of other projects whose names are used
+    notes: list[Fault] = field(default_factory=list)  # one note for each change
+    customs: list[Mapping[str, Any]] = field(default_factory=list)  # the tables whose names the document uses
 
     @property
     def versions(self) -> frozenset[str]:
@@ -174,10 +174,10 @@ class Translation:
 
 
 def translate(root: Node, ask: Ask) -> Translation:
-    """Return a normalised document with the names and keys of other projects replaced by ours.
+    """Return a normalised document with the names and keys of other projects replaced by Ganglion's.
 
-    An unknown name stays, for the check to refuse. Without such a name nothing is changed. With `real` at a
-    key that is a switch all names of classes are the other project's own.
+    An unknown name stays, for the check to refuse. With `real` at a project's switch, all names of classes are the
+    project's own.
     """
     done, host = Translation(root), ""
     for key, switch in [(key, ask("switch", key)) for key in root.map]:
@@ -195,7 +195,7 @@ def translate(root: Node, ask: Ask) -> Translation:
 
 
 def _walk(node: Node, form: type[Form], kind: str, change: Change) -> Node:
-    """Return a tree with all maps of forms in it changed, the inner ones first."""
+    """Return a tree with all maps of forms changed, inner maps first."""
     if isinstance(node.value, list):
         items = []
         for item in node.items:
@@ -215,7 +215,7 @@ def _walk(node: Node, form: type[Form], kind: str, change: Change) -> Node:
 
 
 def _renamed(node: Node, form: type[Form], kind: str, ask: Ask, done: Translation, host: str) -> Node:
-    """Return a map that names a plugin with our name, and with the arguments that our class takes."""
+    """Return a map with Ganglion's name of the plugin and the arguments of its class."""
     written = node.text("name") if kind else None
     if written is None or ("." not in written and ":" not in written):
         return node
@@ -226,7 +226,7 @@ def _renamed(node: Node, form: type[Form], kind: str, ask: Ask, done: Translatio
         limit = theirs.customs.get("limits", {}).get(kind)
         done.told(node.map["name"], f"`{written}` is the {kind} {whose}as it is{f', but {limit}' * bool(limit)}")
         done.customs = done.customs or [theirs.customs]
-    if found is None:  # one that belongs to nobody is a class beside the document, or a fault
+    if found is None:  # else a class beside the document, or a fault
         return node if not host or theirs is None else node.put("name", node.map["name"].like(f"{host}:{written}"))
     if all(customs is not found.customs for customs in done.customs):
         done.customs.append(found.customs)
@@ -253,7 +253,7 @@ def _renamed(node: Node, form: type[Form], kind: str, ask: Ask, done: Translatio
 
 
 def _moved(node: Node, form: type[Form], kind: str, customs: Mapping[str, Any], done: Translation) -> Node:
-    """Return a map without keys that mean nothing here; an agent has as keys what were arguments of its parts."""
+    """Return a map without keys that have no effect; arguments of an agent's parts that are keys here are moved."""
     for key, why in customs.get("ignored", {}).get(form.__name__.lower(), {}).items():
         if key in node.map:
             done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))

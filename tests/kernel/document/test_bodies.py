@@ -182,7 +182,7 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
         (HEAD.replace("ada/1", "ada/7") + AEB, "environment `moor` has no body `ada/7`"),
         (HEAD.replace("phase: 1}", "phase: 2}") + AEB, "expected a phase from 0 to 1, less than the period, found 2"),
         (HEAD.replace("{steps: 90}", "{steps: 90, episodes: 2}") + AEB, "expected one of `steps` and `episodes`"),
-        (HEAD + "      bodies: {num: 2, rules: [{match: {agent: bobb}}]}\n" + AEB, "this rule meets no body"),
+        (HEAD + "      bodies: {num: 2, rules: [{match: {agent: bobb}}]}\n" + AEB, "this rule matches no body"),
         (HEAD + "      bodies: {num: 2, rules: [{reward: {clip: [2, 1]}}]}\n" + AEB, "expected [low, high]"),
         (HEAD + "      bodies: {rules: [{reward: {params: {a: 1}}}]}\n" + AEB, "`params` needs the `name` of a reward"),
         (HEAD + "      bodies: {rules: [5, {match: 4}]}\n" + AEB, "bodies.rules.0: expected a map, found the number 5"),
@@ -230,7 +230,7 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
         (spawning("ada", "moor", 4095), "with those that may be spawned, found 4099"),
         (spawning("ada", "moor", "1}, {agent: ada, environment: moor, max: 2"), "`ada` in `moor` are listed twice"),
         (spawning("ada", "lake", 1, PAIRS), "agent `ada` has no body in `lake` from the begin"),
-        (spawning("ada", "moor", 1, "rules: [{match: {body: 1}, learn: false}]"), "this rule meets no body"),
+        (spawning("ada", "moor", 1, "rules: [{match: {body: 1}, learn: false}]"), "this rule matches no body"),
         (
             spawning("ada", "moor", 1, "rules: [{match: {agent: ada}, policy: pool}]"),
             "not built yet: `policy: pool` of",

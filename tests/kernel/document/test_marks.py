@@ -87,7 +87,7 @@ def test_reads(text: str, value: object) -> None:
         ("a: !!python/object/apply:os.system [ls]", "1:4: the tag !!python/object/apply:os.system is refused"),
         ("a: !mine x", "1:4: the tag !mine is refused"),
         ("a: !!set {x: ~}", "1:4: the tag !!set is refused"),
-        ("a: !!int x", "1:4: expected what the tag !!int says, found the text 'x'"),
+        ("a: !!int x", "1:4: expected a value of the tag !!int, found the text 'x'"),
         ("1: a", "1:1: expected text as a key, found the number 1; write it in quotes"),
         ("[a]: b", "1:1: expected text as a key, found a list; write it in quotes"),
         ("a: {<<: 3}", "1:5: expected a map or a list of maps after <<, found the number 3"),

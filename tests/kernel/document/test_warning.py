@@ -42,7 +42,7 @@ CASES = [
     ({"config": "episodes: 2"}, []),
     ({"config": "episodes: three"}, []),
     ({"config": "episodes: 2, store_raw_actuators: true"},
-     ["`store_raw_actuators` has no effect: what a muscle proposed is always stored"]),
+     ["`store_raw_actuators` has no effect: a muscle's proposals are always stored"]),
     ({"config": "episodes: 2, sync: async"}, ["`sync: async` is not reproducible: updates come in order of arrival"]),
     ({"config": "episodes: 2, evaluate_every: 3"}, ["there is never an evaluation: this phase has at most 2 episodes"]),
     ({"config": "episodes: 2, worker: 2, evaluate_every: 3"}, []),

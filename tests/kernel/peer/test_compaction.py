@@ -196,7 +196,7 @@ def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pyte
     stood.restore_or_compact({}, {})
 
     assert stood.peer.state is None
-    assert "models have been stored" in stood.peer.warnings[0]
+    assert "models were stored" in stood.peer.warnings[0]
 
 
 # -- worker compaction ------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_what_is_not_at_a_boundary_is_not_taken() -> None:
     another.restore_or_compact(Verdict("RESET"), list, loose=False)
 
     assert peer.state is None
-    assert ["tasks of the controller run on", "environment w is within an episode"] == [
-        next(word for word in ("tasks of the controller run on", "environment w is within an episode") if word in text)
+    assert ["tasks of the controller outlive", "environment w is within an episode"] == [
+        next(word for word in ("tasks of the controller outlive", "environment w is within an episode") if word in text)
         for text in peer.warnings
     ]

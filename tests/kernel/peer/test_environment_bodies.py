@@ -244,9 +244,9 @@ def test_bodies_that_take_no_part_are_refused(herd: Any) -> None:
     ("declares", "fields", "text"),
     [
         (lambda: baseline(*map(reading, (A0, A1, B0)), rewards_available=None), {}, "rewards at the start"),
-        (lambda: baseline(reading(A0), reading(A1), reading(B0, uid="x")), {}, "ada/0 and bob/0 declare otherwise"),
-        (lambda: baseline(reading(A1), reading(B0)), {}, "ada/0 and ada/1 declare otherwise"),
-        (lambda: baseline(reading(A0), reading(A1)), {}, "ada/0 and bob/0 declare otherwise"),
+        (lambda: baseline(reading(A0), reading(A1), reading(B0, uid="x")), {}, "ada/0 and bob/0 declare different"),
+        (lambda: baseline(reading(A1), reading(B0)), {}, "ada/0 and ada/1 declare different sensors"),
+        (lambda: baseline(reading(A0), reading(A1)), {}, "ada/0 and bob/0 declare different sensors"),
         (lambda: baseline(reading(A0), reading(A1), reading(None)), {}, "expected one of the bodies as body"),
         (None, {"each": {}}, "episode_end: each needs an environment that is batched"),
     ],

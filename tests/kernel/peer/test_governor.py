@@ -11,11 +11,12 @@ from ganglion.peer.conversation import Notice
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.observer import ObserverHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.sdk import Observer
+from ganglion.sdk import Box, Observer
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import (
+    ControllerReady,
     Done,
     Failure,
     FlowSignal,
@@ -121,6 +122,31 @@ def test_the_end_is_said_again_to_whoever_supervises_next(stage: Stage) -> None:
 
     first, second = [message for _, message in stage.link.asked("kernel.ended")]
     assert ("interrupted", first) == (second.status, second)
+
+
+def test_a_controller_that_joins_again_hears_the_signals_of_its_phase(stage: Stage) -> None:
+    """A signal may be lost with the connection: it is said again under its number, by which a controller knows it."""
+    controller, space = "r/controller/0", Box(0.0, 1.0, ()).to_wire()
+    declared: dict[str, Any] = {"sensors": [{"id": "s", "space": space}], "rewards": None}
+    declared["actuators"] = [{"id": "a", "space": space, "value": 0.0}]
+    stage.link.answers |= {
+        "brain.setup": lambda peer, it: Done(),
+        "controller.setup": lambda peer, it: ControllerReady({"w": declared}),
+        "controller.start": lambda peer, it: Done(),
+    }
+    stage.start(None)
+    stage.settle()
+    for name in ("r/brain/one", controller, "r/environment/w/0", "r/muscle/one/0"):
+        stage.link.tell("", "kernel.joined", Joined(name, 1, "one"))
+        stage.settle()
+    stage.hosted.ask("governor.signal", FlowSignal("STOP_PHASE", "operator", "enough"), "supervisor")
+    for name in ("r/brain/one", controller):
+        stage.link.tell("", "kernel.joined", Joined(name, 2, "one"))
+        stage.settle()
+    signals = [one for one in stage.link.sent if one.head.verb is Verb.SIGNAL]
+
+    assert [controller] * 2 == [one.peer for one in signals]
+    assert signals[0].body == signals[1].body
 
 
 def test_a_failing_kernel_call_fails_the_run(stage: Stage) -> None:

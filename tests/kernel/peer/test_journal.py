@@ -62,7 +62,7 @@ def test_torn_end_is_cut_off(storage: Any) -> None:
 
 
 def test_damage_ends_the_process_by_its_status(storage: Any) -> None:
-    """A journal that cannot be played ends its process with the status that makes the run begin its phase again."""
+    """A journal that cannot be replayed ends its process with the status that makes the run begin its phase again."""
     first = Journal(storage)
     for word in (b"aaaa", b"bbbb"):
         first.note((Kind.HEARD, 1.0, [word]))

@@ -225,6 +225,16 @@ def test_an_end_that_cannot_be_read_back_fails_by_name(stage: Stage) -> None:
 # -- batches that come again ------------------------------------------------------------------------------------------
 
 
+def test_a_batch_that_comes_again_is_acknowledged_again(stage: Stage) -> None:
+    """Its acknowledgement may be lost: the writer hears it once more, and the rows are written once."""
+    for _ in range(2):
+        stage.batch(ONE, 1)
+        stage.pass_time(2 * COMMIT_S)
+
+    assert [(ONE, 1, None)] * 2 == stage.acks
+    assert [(ONE, [["x"]])] == [entry for entry in stage.writer.log if entry[0] == ONE]
+
+
 def test_what_is_held_is_not_acknowledged_by_its_repeat(stage: Stage, stuck: Stuck) -> None:
     """While nothing can be written a repeat changes nothing."""
     stage.batch(ONE, 2, [["b"]])

@@ -70,7 +70,7 @@ WARNED: dict[str, list[str]] = {
     "generated": [
         "`uid` has no effect: an agent is known by its `name`",
         "no earlier phase has the agent `Silent`: it starts fresh",
-        "`store_raw_actuators` has no effect: what a muscle proposed is always stored",
+        "`store_raw_actuators` has no effect: a muscle's proposals are always stored",
     ],
     "objective": [],
     "evaluation": [],

@@ -1,1 +1,1 @@
-"""ENVIRONMENTS: the process of one, its bodies, what it declares and answers."""
+"""ENVIRONMENTS: the process of one environment, its bodies, its declarations and replies."""

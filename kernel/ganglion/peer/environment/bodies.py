@@ -78,7 +78,7 @@ class JudgedBodies:
             self.each.append(Judgement(loader, own, tolerated_errors, owner))
         both = [plugin if batched[kind] else None for kind, plugin in given.items()]
         self.whole = Judgement(loader, replace(start, reward=both[0], transformer=both[1]), tolerated_errors, owner)
-        # The bodies that are paid by the one reward of all: not those with one of their own.
+        # The bodies that the common reward serves: those without a reward of their own.
         self._together = np.array([batched["reward"] and row[6] is None for row in bodies], bool)
         self._objects = np.array([not one.silent for one in self.each], bool)
         self._begun = False
@@ -115,7 +115,7 @@ class JudgedBodies:
         return self.paid
 
     def rename(self, row: int, body: tuple[str, int]) -> None:
-        """Name the body that has a row from now on."""
+        """Set the name of the body that now has a row."""
         self._bodies[row], self._names[row] = body, f"{body[0]}/{body[1]}"
 
     def begin(self, rows: Array, field: Field) -> Field:
@@ -125,7 +125,7 @@ class JudgedBodies:
             for part in (judge.reward, judge.transformer):
                 if part is not None:
                     part.rows = rows
-            if self._begun:  # there was an episode before
+            if self._begun:  # not the first episode
                 judge.reset()
         first, self._begun = not self._begun, True
         baselines = [self.each[row].transformer for row in rows.tolist()]
@@ -154,7 +154,7 @@ class JudgedBodies:
         return found
 
     def finish(self, rows: Array, made: Stepped) -> Stepped:
-        """Return a step with the document's rewards and transformed readings."""
+        """Return the step with the document's rewards and transformed readings."""
         count, together = len(rows), self._together[rows]
         flags = [made.flags & bit != 0 for bit in (TERMINATED, TRUNCATED)]
         readings, left, paid = made.readings, made.world_state, self.paid.zeros(count)
@@ -174,7 +174,7 @@ class JudgedBodies:
         return made._replace(readings=readings, earned=earned, world_state=left)
 
     def _paid_together(self, rows: Array, made: Stepped, flags: Sequence[Array]) -> Field:
-        """Return the rewards of the one reward object of all bodies, or the environment's after a tolerated error."""
+        """Return the rewards of the common reward object, or the environment's own after a tolerated error."""
         count, names, reward = len(rows), _Names(self._names, rows), self.whole.reward
         assert reward is not None
         arrays = self._sensors.arrays(made.readings, count), self._rewards.arrays(made.earned, count)
@@ -187,7 +187,7 @@ class JudgedBodies:
         return self.whole.paying.excused(made.earned, "rewards_batch", pay)  # type: ignore[no-any-return]
 
     def _transformed(self, rows: Array, batch: StepBatch, readings: Field, earned: Field) -> tuple[Field, Field]:
-        """Return readings and rewards transformed by the one transformer of all bodies, if there is one."""
+        """Return readings and rewards, transformed by the common transformer if there is one."""
         names, transformer = _Names(self._names, rows), self.whole.transformer
         assert transformer is not None
         transformer.rows = rows
@@ -205,7 +205,7 @@ class JudgedBodies:
         return self.whole.showing.excused((readings, earned), "transform_batch", show)  # type: ignore[no-any-return]
 
     def _finish_each(self, rows: Array, made: Stepped, flags: Sequence[Array], paid: list[Array]) -> tuple[Field, Any]:
-        """Call the reward and transformer of each body; return readings, and the state of the world for the store."""
+        """Call the reward and transformer of each body; return readings and the world's state for the store."""
         count, left = len(rows), {}
         values = self._sensors.bodies(made.readings, "readings", count)
         own = self._rewards.bodies(made.earned, "rewards", count)
@@ -261,9 +261,9 @@ def _is_batched(loader: Loader, kind: str, plugin: Mapping[str, Any]) -> bool:
 class Bodies:
     """Keep the bodies of an environment, and call its author's object for all of them at once.
 
-    An object that is `batched` returns arrays; any other returns informations that name their body. With `each` bodies
-    begin episodes of their own within the step in which they ended. The rows of the document's bodies are followed by
-    those of bodies that the object may spawn, which are free until then.
+    A `batched` object returns arrays, any other one informations that name their body. With `each` a body begins its
+    next episode within the step in which it ended. Rows for bodies that the object may spawn follow those of the
+    document's bodies, and are free until then.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class Bodies:
     ) -> None:
         self._environment, self._start, self._hooks, self._judged = environment, start, hooks, judged
         self._rows = [(str(row[0]), int(row[2])) for row in start.bodies or ()]
-        self.count = len(self._rows)  # of those that are there from the begin
+        self.count = len(self._rows)  # of the document's bodies
         self._document = tuple(Body(*row[:6]) for row in start.bodies or ())
         self._spare = [Body(row[0], row[1], -1, *row[2:5]) for row in start.dynamic or ()]
         self._rows += [(body.agent, -1) for body in self._spare]
@@ -280,7 +280,7 @@ class Bodies:
         self._all.flags.writeable = self._static.flags.writeable = False
         self._used = {agent: b for agent, b in self._rows if b >= 0} | (start.used or {})
         self._groups = {body.group for body in (*self._document, *self._spare)} - {None}
-        self._lives = np.zeros(len(self._rows), bool)  # of rows of bodies that were spawned
+        self._lives = np.zeros(len(self._rows), bool)  # of rows of spawned bodies
         self._retired, self._stream = self._all[:0], b""
         self._coming: Any = ()
         environment.bodies, environment.used = self._document, MappingProxyType(self._used)
@@ -292,7 +292,7 @@ class Bodies:
         self._limit(start.each or {})
 
     def _limit(self, each: Mapping[str, Any]) -> None:
-        """Take the budgets of bodies with `each`, and their progress."""
+        """Set the budgets of bodies with `each`, and their progress."""
         self._cap, self._budget_steps = (each.get(key) or _MOST for key in ("max_steps", "budget_steps"))
         self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), len(self._rows))
         for name in ("made", "episodes"):
@@ -309,7 +309,7 @@ class Bodies:
             self.paid = self._judged.declare(sensors, rewards)
 
     def one_of(self, what: str, informations: Any) -> Any:
-        """Return the declarations of one body out of those of all bodies, which must be equal."""
+        """Return the declarations of one body; those of all bodies must be equal."""
         if not isinstance(informations, list | tuple) or all(getattr(it, "body", None) is None for it in informations):
             return informations
         groups = self._by_body(what, informations)
@@ -317,12 +317,12 @@ class Bodies:
         pairs = [[(it.uid, it.space) for it in group] for group in each]
         for name, found in zip(self.names, pairs, strict=False):
             if found != pairs[0]:
-                raise AuthorError(f"{what}s: bodies {self.names[0]} and {name} declare otherwise")
+                raise AuthorError(f"bodies {self.names[0]} and {name} declare different {what}s")
         return each[0]
 
-    # -- episodes -----------------------------------------------------------------------------------------------------
+    # -- episodes ----------------------------------------------------------------------------------------------------
     def begin(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
-        """Return the first readings of all bodies, in an episode of the environment or one of each."""
+        """Return the first readings of all bodies, in one episode of the environment or one of each body."""
         self.steps[:] = 0
         self._clear(stream)
         if not self._environment.batched:
@@ -332,7 +332,7 @@ class Bodies:
         return self._begin_batch(self._static, self._seeds(self._static))
 
     def _clear(self, stream: bytes) -> None:
-        """Begin an episode of this stream of the environment; spawned bodies are gone."""
+        """Begin an episode of the environment by this stream; remove spawned bodies."""
         self._stream = stream
         if self._spare:
             self._lives[:] = False
@@ -341,7 +341,7 @@ class Bodies:
             self._environment.bodies = self._document
 
     def begin_again(self, reset: EnvironmentReset, baseline: EnvironmentBaseline) -> Field:
-        """Return the first readings of all bodies after a reset; with `each` zeros for bodies whose budget is spent."""
+        """Return the first readings of all bodies after a reset; with `each`, zeros for a body with a spent budget."""
         if self._each is None:
             return self.begin(reset.stream, baseline)
         self._clear(reset.stream)
@@ -363,7 +363,7 @@ class Bodies:
         return rows[(self.episodes[rows] < self._budget_episodes[rows]) & (self.made[rows] < self._budget_steps)]
 
     def _seeds(self, rows: Array) -> list[int]:
-        """Return a seed for each body that begins: of its own episode, or of its part in the environment's episode."""
+        """Return a seed for each beginning body: of its own episode, or of its part in the environment's episode."""
         paths: list[tuple[str | int, ...]] = [("body", *self._rows[row]) for row in rows.tolist()]
         if self._each is not None:
             paths = [(*path, "episode", n) for path, n in zip(paths, self.episodes[rows].tolist(), strict=True)]
@@ -376,14 +376,14 @@ class Bodies:
         return self._first(rows, field)
 
     def _first(self, rows: Array, field: Field) -> Field:
-        """Return first readings, transformed where the transformer takes them."""
+        """Return first readings, transformed if the transformer takes them."""
         if self._judged is None:
             return field
         found = self._judged.begin(rows, field)
         self.shown = self._judged.shown
         return found
 
-    # -- a step -------------------------------------------------------------------------------------------------------
+    # -- a step ------------------------------------------------------------------------------------------------------
     def rows_of(self, update: EnvironmentUpdate) -> Array:
         """Return the rows that take part; RemoteProtocolError for unknown rows."""
         if update.rows is None:
@@ -397,7 +397,7 @@ class Bodies:
         return rows
 
     def step(self, rows: Array, setpoints: Field) -> Stepped:
-        """Let the author's object step; return readings, rewards, flags, time and its own flags."""
+        """Step the author's object; return readings, rewards, flags, time and the environment's flags."""
         if not self._actuators.fits(setpoints, len(rows)):
             text = f"update.setpoints: expected blocks of {len(rows)} bodies"
             raise RemoteProtocolError(f"{text}, found {[len(one) for one in setpoints]} bytes")
@@ -443,7 +443,7 @@ class Bodies:
         return found
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
-        """Return the flags of bodies, retired ones included, and of the environment; note spawned bodies."""
+        """Return the flags of bodies, retired ones included, and of the environment; record spawned bodies."""
         self._retired, self._coming = rows[:0], given.spawned or ()
         if given.retired:
             hook = "update_batch" if self._environment.batched else "update"
@@ -459,7 +459,7 @@ class Bodies:
         return flags, own
 
     def _retire(self, retired: Any, rows: Array, flags: Array) -> Array:
-        """Set the flags of bodies that are retired; return their rows."""
+        """Set the flags of retired bodies; return their rows."""
         if not isinstance(retired, Mapping):
             text = f"expected a map from (agent, b) to terminated or truncated, found {retired!r:.80}"
             raise AuthorError(f"retired: {text}")
@@ -483,7 +483,7 @@ class Bodies:
         return np.where(over, np.uint8(TRUNCATED), flags) if 1 in over.tobytes() else flags
 
     def renew(self, rows: Array, flags: Array) -> tuple[bytes | None, Field | None]:
-        """Begin the next episodes of ended bodies, with `each`, except bodies whose budget is spent."""
+        """Begin the next episodes of ended bodies with `each`, except bodies whose budget is spent."""
         if flags.tobytes().count(0) == len(flags):
             return None, None
         ended = rows[flags != 0]
@@ -507,9 +507,9 @@ class Bodies:
     def _named(self, rows: Array) -> _Names:
         return _Names(self.names, rows)
 
-    # -- bodies that are spawned --------------------------------------------------------------------------------------
+    # -- spawned bodies ----------------------------------------------------------------------------------------------
     def spawn(self) -> tuple[list[list[int]] | None, Field | None]:
-        """Give rows to the bodies that are spawned in this step; return rows, numbers and first readings."""
+        """Assign rows to the bodies spawned in this step; return rows, numbers and first readings."""
         coming, self._coming = self._coming, ()
         if not len(coming):
             return None, None
@@ -526,7 +526,7 @@ class Bodies:
         return [[row, body[1]] for row, body in zip(rows.tolist(), bodies, strict=True)], readings
 
     def _settle(self, body: Any) -> int:
-        """Return the row of a spawned body: the free row of its agent that was freed first."""
+        """Return the row for a spawned body: the one of its agent's free rows that was freed first."""
         where = self._where(body)
         mine = [row for row, spare in enumerate(self._spare, self.count) if spare.agent == body[0]]
         if not mine:
@@ -563,12 +563,12 @@ class Bodies:
             self._judged.rename(row, self._rows[row])
 
     def _where(self, body: Any) -> str:
-        """Return the name of a body in errors; AuthorError if there is no such body."""
+        """Return the name of a body for errors; AuthorError: there is no such body."""
         if not (isinstance(body, tuple) and len(body) == 2 and isinstance(body[0], str)):
             raise AuthorError(f"expected a body as (agent, b), found {body!r:.60}")
         return f"{body[0]}/{self._start.uid}/{body[1]}"
 
-    # -- objects ------------------------------------------------------------------------------------------------------
+    # -- objects -----------------------------------------------------------------------------------------------------
     def hold(self, template: Template[Any], setpoints: Field, rows: Array) -> list[Any]:
         """Return the setpoints of bodies as informations that name their body."""
         found: list[Any] = []
@@ -657,7 +657,7 @@ class Bodies:
         self._check_known(name, given)
         return np.array([bool(given.get(self._rows[row], False)) for row in rows.tolist()], bool)
 
-    # -- the journal --------------------------------------------------------------------------------------------------
+    # -- the journal -------------------------------------------------------------------------------------------------
     def state(self) -> list[Any]:
         """Return the state that a successor needs."""
         counts = [self.steps.copy(), self.made.copy(), self.episodes.copy()]
@@ -682,7 +682,7 @@ class Bodies:
 
 
 class _Names(Sequence[str]):
-    """Return the names of bodies by row, made when they are read."""
+    """Map rows to names of bodies, made when read."""
 
     __slots__ = ("_names", "_rows")
 

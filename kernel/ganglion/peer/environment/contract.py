@@ -1,4 +1,4 @@
-"""Contract: declarations and replies of environments, checked; rewards and transformers of the document."""
+"""Contract: checks of what environments declare and reply; rewards and transformers of the document."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def layout_of(what: str, given: Any) -> Layout:
 
 def _check_noops(layout: Layout, informations: Sequence[Information]) -> None:
     for it in informations:
-        if not it.space.contains(it.value):  # an array that was changed after it was set
+        if not it.space.contains(it.value):  # the author changed an array after it was set
             type(it)(it.value, it.space, it.uid)  # refuses it by its id
     infinite = layout.infinite([it.value for it in informations])
     if infinite is not None:
@@ -65,7 +65,7 @@ def _check_noops(layout: Layout, informations: Sequence[Information]) -> None:
 
 
 def difference(before: Sequence[tuple[str, Any]], now: Sequence[tuple[str, Any]]) -> str | None:
-    """Return in words how declarations, as ids with spaces, differ from earlier ones; None if they are equal."""
+    """Return in words how declarations (id -> space) differ from earlier ones; None if they are equal."""
     if list(before) == list(now):
         return None
     old, new = dict(before), dict(now)
@@ -87,7 +87,7 @@ def field_set(what: str, layout: Layout, informations: Any) -> Field:
 
     Raises:
         AuthorError: An id is unknown, missing, doubled or without a value, or a reward is infinite; it names the id.
-        SpaceError: The declared space does not contain the value, whatever space its author gave it.
+        SpaceError: The declared space does not contain the value, whatever the information's own space is.
     """
     numbers = layout.values_set(informations)
     if numbers is not None:
@@ -98,7 +98,7 @@ def field_set(what: str, layout: Layout, informations: Any) -> Field:
         raise AuthorError(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
     try:
         return layout.field([values])
-    except SpaceError:  # an array that was changed after it was set
+    except SpaceError:  # the author changed an array after it was set
         for information, space in zip(_in_order(what, layout, informations), layout.spaces, strict=True):
             _contained(information, space)
         raise
@@ -109,13 +109,13 @@ def values_of(what: str, layout: Layout, informations: Any) -> list[Any]:
     try:
         same = tuple([i.uid for i in informations]) == layout.ids
     except (AttributeError, TypeError):
-        listed(what, informations)  # says what is wrong
+        listed(what, informations)  # raises with the reason
         raise
     ordered = informations if same else _in_order(what, layout, informations)
     for information, space in zip(ordered, layout.spaces, strict=True):
         if information.value is None:
             raise AuthorError(f"{what} {information.uid!r} has no value")
-        if information.space is not space:  # else it was checked when it was set
+        if information.space is not space:  # equal spaces: the value was checked when it was set
             _contained(information, space)
     return [i.value for i in ordered]
 
@@ -156,9 +156,9 @@ def static_model(given: Any) -> dict[str, Any] | None:
 
 
 class Declared:
-    """Keep the declarations of an environment, and return its values in the form of our own hosts.
+    """Keep the declarations of an environment and return its values as blocks, or as rows if a value is missing.
 
-    Blocks of our own hosts were checked by them; all other values are checked here.
+    Blocks of Ganglion's hosts were checked by their senders; all other values are checked here.
     """
 
     def __init__(self, program: bool = True) -> None:
@@ -167,22 +167,22 @@ class Declared:
         self._time = SimTime(None, None)
 
     def declare(self, what: str, declarations: Sequence[Mapping[str, Any]]) -> None:
-        """Take the declarations of its `sensors`, `actuators` (with their no-ops) or `rewards`."""
-        missing = what == "rewards" and not self._program  # those of a reward whose error was tolerated
+        """Set the declarations of `sensors`, `actuators` (with their no-ops) or `rewards`."""
+        missing = what == "rewards" and not self._program  # a reward raised a tolerated error
         layout = self.layouts[what] = declared_layout(declarations, what, missing)
         for i, row in enumerate(declarations) if self._program else ():
             if "value" in row:
                 layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
     def field(self, what: str, field: Field, name: str, count: int = 1) -> Field:
-        """Return values in the form of our own hosts; RemoteProtocolError names the id whose value does not fit."""
+        """Return values as blocks or rows; RemoteProtocolError names the id whose value does not fit."""
         layout = self.layouts[what]
         if not self._program and layout.fits(field, count):
             return field
         return layout.checked(field, name, finite=what == "rewards", count=count)
 
     def matrices(self, what: str, field: Field, count: int) -> list[Array]:
-        """Return values of so many bodies as matrices; RemoteProtocolError names the id whose value does not fit."""
+        """Return values of `count` bodies as matrices; RemoteProtocolError names the id whose value does not fit."""
         layout = self.layouts[what]
         if self._program or not layout.fits(field, count):
             name = "readings" if what == "sensors" else what
@@ -192,7 +192,7 @@ class Declared:
         return layout.matrices(field, count)
 
     def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
-        """Return readings and rewards of a step in the form of our own hosts."""
+        """Return readings and rewards of a step as blocks or rows."""
         own, layouts = not self._program, self.layouts
         seen, earned = layouts["sensors"], layouts["rewards"]
         if not (own and seen.fits(readings)):
@@ -211,11 +211,11 @@ class Declared:
         self._time = SimTime(None, None)
 
     def pass_time(self, ticks: int | None, timestamp: str | None) -> None:
-        """Take the time of a step; RemoteProtocolError if it decreases or is invalid."""
+        """Record the time of a step; RemoteProtocolError: the time decreases or is invalid."""
         try:
             now = SimTime(ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
             fell = now.falls_behind(self._time)
-        except (ValueError, TypeError) as error:  # TypeError: with a time zone after one without
+        except (ValueError, TypeError) as error:  # TypeError: a time with a zone after one without
             raise RemoteProtocolError(f"timestamp: expected ISO 8601, found {timestamp!r:.60}: {error}") from error
         if fell:
             raise RemoteProtocolError(f"simtime fell from {self._time} to {now}")
@@ -223,9 +223,9 @@ class Declared:
 
 
 def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str, missing: bool = False) -> Layout:
-    """Return the layout of declarations from outside; RemoteProtocolError names the wrong one.
+    """Return the layout of another program's declarations; RemoteProtocolError names a wrong one.
 
-    In a list, text is replaced by the map that it means.
+    Text in the list is replaced by the map that it means.
     """
     if isinstance(declarations, list):
         declarations[:] = [_declared_map(row, what, i) for i, row in enumerate(declarations)]
@@ -268,9 +268,9 @@ def _declared_map(row: Any, what: str, i: int) -> Any:
 
 
 class Judgement:
-    """Make reward and transformer of an environment, where the document has them, and call them by their contract.
+    """Make the document's reward and transformer of an environment, if any, and call them by their contract.
 
-    Their errors, and invalid results, are reported with their own classes.
+    Their errors, and invalid results, name their own classes.
     """
 
     def __init__(
@@ -279,17 +279,17 @@ class Judgement:
         self._loader, self._start, self._owner = loader, start, owner
         self.generators: dict[str, Any] = {}
         self.own_rewards = False
-        """Whether the environment's own rewards stand in this step, since an exception of the reward was tolerated."""
+        """Whether the environment's own rewards count in this step, since a reward raised a tolerated error."""
         self._rewarding = self._hooks(tolerated_errors, "reward", start.reward)
         self._transforming = self._hooks(tolerated_errors, "transformer", start.transformer)
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
         self.transformer: StateTransformer | None = self._make("transformer", start.transformer, self._transforming)
         self.paying, self.showing = self._rewarding, self._transforming  # the hooks of both
         self.lenient = self.reward is not None and self._rewarding.tolerated_errors is not None
-        """Whether the environment's own rewards may have to stand for those of the document."""
+        """Whether the environment's own rewards may have to replace those of the document."""
         self.once = None if self.reward is None else Once(self.reward)
         self.silent = self.once is None and self.transformer is None
-        """Whether there is neither."""
+        """Whether there is neither reward nor transformer."""
 
     def _hooks(self, tolerated_errors: ToleratedErrors, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
         uid = self._start.uid
@@ -314,21 +314,21 @@ class Judgement:
         return self.told_by(hooks if self.once is None or self.own_rewards else self._rewarding)
 
     def reset(self) -> None:
-        """Begin the next episode with the environment."""
+        """Begin the next episode of reward and transformer."""
         self.show_step(None)
         for part, hooks in ((self.reward, self._rewarding), (self.transformer, self._transforming)):
             if part is not None:
                 hooks("reset", part.reset)
 
     def show_step(self, step: int | None) -> None:
-        """Begin a step: the cached rewards are dropped."""
+        """Begin a step: drop the cached rewards."""
         self._rewarding.step = self._transforming.step = step
         self.own_rewards = False
         if self.once is not None:
             self.once.result = None
 
     def baseline(self, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
-        """Return a baseline, transformed where the transformer takes baselines."""
+        """Return a baseline, transformed if the transformer takes baselines."""
         if self.transformer is None or not self.transformer.baseline:
             return baseline
         state = EnvironmentState(baseline.sensors_available, [], False, None, baseline.simtime)
@@ -342,7 +342,7 @@ class Judgement:
         )
 
     def declared(self, rewards: list[RewardInformation]) -> Layout:
-        """Return the layout of the rewards of the document's reward, in a phase with bodies."""
+        """Return the layout that the document's reward declares, in a phase with bodies."""
         assert self.reward is not None
         given = self._rewarding("declare", self.reward.declare, rewards)
         return self._rewarding("declare", layout_of, "reward", given)  # type: ignore[no-any-return]
@@ -350,7 +350,7 @@ class Judgement:
     def finish(
         self, state: EnvironmentState, check: Callable[[list[RewardInformation]], Any] | None
     ) -> EnvironmentState:
-        """Return the state with the document's rewards, transformed; `check` raises for undeclared rewards."""
+        """Return the state with the document's rewards, transformed; `check` refuses undeclared rewards."""
         if self.once is not None:
             self._judge(self.once, state, check)
         return state if self.transformer is None else self._transformed(state)
@@ -360,9 +360,9 @@ class Judgement:
         self._rewarding.close()
         self._transforming.close()
 
-    # -- reward -------------------------------------------------------------------------------------------------------
+    # -- reward ------------------------------------------------------------------------------------------------------
     def _judge(self, once: Once, state: EnvironmentState, check: Callable[[Any], Any] | None) -> None:
-        """Replace the environment's rewards by those of the document's reward, except after a tolerated error."""
+        """Replace the environment's rewards by the document's, except after a tolerated error."""
         own, rewards = state.rewards, once.result
         try:
             if rewards is None:
@@ -373,7 +373,7 @@ class Judgement:
         except Tolerated:
             state.rewards, self.own_rewards = own, True
 
-    # -- transformer --------------------------------------------------------------------------------------------------
+    # -- transformer -------------------------------------------------------------------------------------------------
     def _transformed(self, state: EnvironmentState) -> EnvironmentState:
         kept = state if self._transforming.tolerated_errors is None else _copied(state)
         try:
@@ -383,7 +383,7 @@ class Judgement:
         return found
 
     def _transform(self, state: EnvironmentState) -> Any:
-        """Return the transformed state; its flags stay."""
+        """Return the transformed state; a transformer must not change the flags."""
         assert self.transformer is not None
         flags = (state.terminated, state.truncated)
         made: Any = self.transformer(state)
@@ -412,7 +412,7 @@ def _listed(rewards: Any) -> list[RewardInformation]:
 
 
 def _copied(state: EnvironmentState) -> EnvironmentState:
-    """Return a copy of a state that keeps its readings and rewards when the original changes."""
+    """Return a copy of a state whose readings and rewards stay when the original changes."""
     kept = copy(state)
     kept.sensor_information = [copy(it) for it in state.sensor_information]
     kept.rewards = [copy(it) for it in state.rewards]
@@ -420,7 +420,7 @@ def _copied(state: EnvironmentState) -> EnvironmentState:
 
 
 class Once:
-    """Wrap the document's reward and cache its result, so that it is called once in a step.
+    """Wrap the document's reward and cache its result, so that it is called once per step.
 
     All other attributes are those of the reward.
     """

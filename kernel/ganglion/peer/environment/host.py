@@ -41,7 +41,7 @@ from ganglion.wire.messages import (
     EnvironmentUpdated,
 )
 
-_JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
+_JOURNAL_S = 5.0  # the replay of a shorter journal costs little
 _NO_BODIES = "expected no bodies that come or go in a phase without bodies, found `spawned` or `retired`"
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
@@ -49,7 +49,7 @@ _SPOKEN = "expected a map of names and arrays, or other plain values"
 class EnvironmentHost(Host):
     """Host one environment per phase; the process serves many phases.
 
-    `plugin` is the class of a process that was started from outside: no document names one then.
+    `plugin` is the class of a process started from outside, which no document names.
     """
 
     kind = "environment"
@@ -57,16 +57,16 @@ class EnvironmentHost(Host):
 
     def __init__(self, loader: Loader, plugin: str | None = None) -> None:
         self._loader = loader
-        self._compaction: Compaction | None = None  # of the journal
+        self._compaction: Compaction | None = None  # the journal's length
         self._own = plugin
         self._environment: Environment | None = None
-        self._answered: int | None = None  # what stands for the answer to the start
-        self._opened: Request | None = None  # the reset of this episode, as a successor should replay it
-        self._snapshot: Snapshot | None = None  # of one that says itself what it is
-        self._late: AuthorError | None = None  # raised between two requests: the next one is answered by it
-        self.participant: Participant | None = None  # None where it is only tried out
+        self._answered: int | None = None  # the digest of the reply to the start
+        self._opened: Request | None = None  # the reset of this episode, for a successor
+        self._snapshot: Snapshot | None = None  # of an environment that saves its own state
+        self._late: AuthorError | None = None  # raised between two requests: the reply to the next one
+        self.participant: Participant | None = None  # None in a trial
 
-    # -- calls --------------------------------------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------------------------------
     def start(self, request: Request, start: EnvironmentStart) -> EnvironmentDeclared:
         """Make the environment and open its first episode."""
         plugin = start.plugin if self._own is None else {"name": self._own}
@@ -75,7 +75,7 @@ class EnvironmentHost(Host):
         self._start, self._started, self._opened = start, request, None
         self._answered = self._snapshot = self._compaction = self._late = None
         if self.participant is not None:
-            self.participant.begin_journal([(request, None)])  # what comes before is not needed
+            self.participant.begin_journal([(request, None)])  # earlier records are not needed
             self._journal_s = self.participant.clock()
         loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
@@ -92,7 +92,7 @@ class EnvironmentHost(Host):
         judged = None
         if start.bodies is None:
             self._judgement = Judgement(loader, start, self._tolerated_errors, attributes)
-        else:  # there is none of the environment as a whole
+        else:  # with `each` the environment has no stream of its own
             none = replace(start, reward=None, transformer=None)
             self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
             paid = any(len(row) > 6 for row in start.bodies) or any(len(row) > 5 for row in start.dynamic or ())
@@ -112,9 +112,9 @@ class EnvironmentHost(Host):
         if start.bodies is not None:
             self._bodies = self._read(Bodies, environment, start, self._hooks, judged)
         says_itself = self._read(speaks, type(environment))
-        self._sensors: Layout  # known once it has declared them
+        self._sensors: Layout  # known after the declaration
         self._setpoint_layout: Layout
-        self._reward_ids: list[dict[str, Any]] | None = None  # as they were told with the first update
+        self._reward_ids: list[dict[str, Any]] | None = None  # as the first update told them
         self._rewards: Layout | None = None
         told = None if self.participant is None else self.participant.take_base()
         if told is not None:  # by a predecessor
@@ -151,14 +151,14 @@ class EnvironmentHost(Host):
                 state = hooks("update_batch", self._state_of, state)
         else:
             setpoints = update.setpoints
-            if update.actuators is None and setpoints and type(setpoints[0]) is bytes:  # which has been checked
+            if update.actuators is None and setpoints and type(setpoints[0]) is bytes:  # checked above
                 given = self._actuators.hold(self._setpoint_layout.values(setpoints, "update.setpoints"))
             else:
                 given = self._setpoints(update)
             state = hooks("update", environment.update, given)
             if type(state) is not EnvironmentState:
                 state = self._state(state)
-            # Its author may have set the flags since it was made.
+            # The author may have set the flags after construction, which checks them.
             if type(state.terminated) is not bool or type(state.truncated) is not bool or state.terminated:
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
             if state.spawned or state.retired:
@@ -220,7 +220,7 @@ class EnvironmentHost(Host):
         )
 
     def _reopen(self, environment: Environment, reset: EnvironmentReset) -> tuple[int | None, str | None, Field]:
-        """Let the author's object begin the next episode; return its time and first readings."""
+        """Begin the next episode of the author's object; return its time and first readings."""
         bodies = self._bodies
         if bodies is not None and environment.batched:
             ticks, timestamp = self._pass_time(None)
@@ -275,10 +275,10 @@ class EnvironmentHost(Host):
         )
 
     def tick(self) -> None:
-        """Compact the journal to the running episode, once the earlier part is long; called between two requests.
+        """Reduce the journal to the running episode once its earlier part is long; call this between two requests.
 
-        A short journal is replayed whole, since an author may keep state between episodes. The journal of an
-        environment that saves its own state is compacted where due, within an episode too.
+        A short journal stays whole, since an author may keep state between episodes. The journal of an environment
+        that saves its own state is compacted when due, also within an episode.
         """
         opened, participant = self._opened, self.participant
         self._opened = None
@@ -310,14 +310,14 @@ class EnvironmentHost(Host):
                 raise self._fault(f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed")
         return Done()
 
-    # -- within an episode --------------------------------------------------------------------------------------------
+    # -- within an episode -------------------------------------------------------------------------------------------
     @property
     def speaks(self) -> bool:
         """Return whether the environment saves its own state."""
         return self._snapshot is not None
 
     def _restore_or_compact(self, participant: Participant) -> bool:
-        """Restore a predecessor's state, or compact the journal where due; False if no state can be taken."""
+        """Restore a predecessor's state, or compact the journal if due; False if no state can be taken."""
         if self._compaction is None:
             assert self._snapshot is not None
             self._compaction = Compaction(participant, self._hooks.where, self._snapshot.check)
@@ -325,7 +325,7 @@ class EnvironmentHost(Host):
         return not self._compaction.refused
 
     def _snapshot_of(self, environment: Environment) -> Snapshot:
-        """Return the snapshot of generators, reward and transformer; the environment saves its own state."""
+        """Return the snapshot of generators, reward and transformer, without the environment."""
         made: dict[str, Any] = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
         made |= {} if self._judged is None else self._judged.parts
         given = {"environment": environment, "environment.reward": environment.reward, **self._topics.parts()}
@@ -333,11 +333,11 @@ class EnvironmentHost(Host):
         return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
 
     def take_state(self) -> State:
-        """Return the state that a started successor needs; no request is open.
+        """Return the state that a started successor needs; call this with no request open.
 
         Raises:
-            AuthorError: `save_state` fails, or returns something else than a map of names and plain values; the next
-                request is answered by it, too.
+            AuthorError: `save_state` fails, or returns no map of names and plain values; the error is also the reply to
+                the next request.
             NotPlain: Reward or transformer cannot be taken.
         """
         environment, snapshot = self._running(), self._snapshot
@@ -379,7 +379,7 @@ class EnvironmentHost(Host):
         return error
 
     def go_on(self, state: State) -> None:
-        """Restore another host's `take_state`; this host was started in the same way."""
+        """Restore what `take_state` of another host returned; this host was started in the same way."""
         environment: Any = self._running()
         snapshot = self._snapshot
         assert snapshot is not None
@@ -400,9 +400,9 @@ class EnvironmentHost(Host):
         except AuthorError as error:
             show_failure(error)
             raise AuthorError(f"environment {self._start.uid}: load_state: {error}") from error
-        snapshot.put(read)  # generators last: whatever was drawn from them meanwhile
+        snapshot.put(read)  # generators last: the calls above may draw
 
-    # -- declaring ----------------------------------------------------------------------------------------------------
+    # -- declaring ---------------------------------------------------------------------------------------------------
     def _begin_episode(self, environment: Environment, episode: int) -> None:
         environment.episode = episode
         environment.done = False
@@ -465,7 +465,7 @@ class EnvironmentHost(Host):
         return self._read(layout_of, what, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _same_declarations(self, baseline: EnvironmentBaseline) -> None:
-        """Refuse declarations that differ from the previous episode's; rewards may come with the first update."""
+        """Refuse declarations that differ from the previous episode's; the first update may declare rewards."""
         declared: list[tuple[str, Layout, Any]] = [("sensor", self._sensors, baseline.sensors_available)]
         declared.append(("actuator", self._setpoint_layout, baseline.actuators_available))
         if self._rewards is not None and baseline.rewards_available is not None:
@@ -475,7 +475,7 @@ class EnvironmentHost(Host):
             if found is not None:
                 raise self._fault(f"{what}s changed between episodes: {found}")
 
-    # -- stepping -----------------------------------------------------------------------------------------------------
+    # -- stepping ----------------------------------------------------------------------------------------------------
     def _running(self) -> Environment:
         if self._environment is None:
             raise NotSetUp("expected environment.start first")
@@ -484,7 +484,7 @@ class EnvironmentHost(Host):
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        """Return setpoints as informations of all actuators, or of the named ones, in declared order."""
+        """Return setpoints as informations in declared order: all, or those at the message's indices."""
         layout = self._given_layout(update)
         given = dict(zip(layout.ids, layout.values(update.setpoints, "update.setpoints"), strict=True))
         filled = self._actuators.fill([given.get(uid) for uid in self._setpoint_layout.ids])
@@ -499,7 +499,7 @@ class EnvironmentHost(Host):
             raise RemoteProtocolError(f"update.actuators: expected indices below {len(layout)}, found {strange[0]}")
         return layout.part(chosen)
 
-    # -- many bodies at once ------------------------------------------------------------------------------------------
+    # -- bodies ------------------------------------------------------------------------------------------------------
     def _step_batch(self, environment: Environment, update: EnvironmentUpdate) -> StepBatch:
         layout, setpoints = self._given_layout(update), update.setpoints
         if not layout.fits(setpoints):
@@ -512,12 +512,12 @@ class EnvironmentHost(Host):
         return batch
 
     def _state_of(self, batch: StepBatch) -> EnvironmentState:
-        """Return a step for reward and transformer; declared rewards are those of the document, if it has any."""
+        """Return a step for reward and transformer; the declared rewards are the document's, if it has any."""
         own = self._rewards if self._judgement.once is None else None
         return state_of(batch, self._sensors, own or reward_layout(batch.rewards))
 
     def _fields(self, batch: StepBatch) -> tuple[Field, Field, list[dict[str, Any]] | None, tuple[bool, bool]]:
-        """Return readings, rewards, the rewards' declarations if these are new, and the flags."""
+        """Return readings, rewards, new declarations of rewards (else None), and the flags."""
         declared = None
         if self._rewards is None:
             self._rewards = reward_layout(batch.rewards)
@@ -537,7 +537,7 @@ class EnvironmentHost(Host):
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
     def _left(self, world_state: Any) -> Any:
-        """Return the world's state for the store, as a transformer returned it."""
+        """Return the world's state for the store, transformed."""
         if world_state is None:
             return None
         try:
@@ -554,7 +554,7 @@ class EnvironmentHost(Host):
         return self._read(field_set, "sensor", layout, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _earned(self, rewards: Any) -> tuple[Field, list[dict[str, Any]] | None]:
-        """Return the rewards of a step, and their declarations if these are new."""
+        """Return the rewards of a step, and new declarations of rewards (else None)."""
         declared, layout = None, self._rewards
         values = None if layout is None or self._judgement.own_rewards else layout.values_set(rewards)
         if layout is not None and values is not None:
@@ -566,14 +566,14 @@ class EnvironmentHost(Host):
             self._reward_ids = declared
         assert layout is not None
         if self._judgement.own_rewards:
-            # In the place of others: what was not declared has no column, the others no value.
+            # After a tolerated error: undeclared rewards have no column, missing ones no value.
             given = {it.uid: it.value for it in rewards}
             pairs = [(given.get(uid), space) for uid, space in layout.pairs()]
             return layout.field([[v if v is not None and s.contains(v) else None for v, s in pairs]]), declared
         return self._read(field_set, "reward", layout, rewards, said_by=said_by), declared
 
     def _pass_time(self, simtime: Any) -> tuple[int | None, str | None]:
-        """Return ticks and timestamp in wire form; None means the steps of this episode."""
+        """Return ticks and timestamp in wire form; without a time the ticks are the steps of this episode."""
         if simtime is not None and not isinstance(simtime, SimTime):
             raise self._fault(f"simtime: expected a SimTime or None, found {simtime!r:.80}")
         now = SimTime(self._steps, None) if simtime is None else simtime
@@ -584,7 +584,7 @@ class EnvironmentHost(Host):
         now = self._exact(now)
         try:
             falls = now.falls_behind(self._earlier)
-        except TypeError as error:  # one with a time zone, one without
+        except TypeError as error:  # one of the two has no time zone
             raise self._fault(f"simtime {now} cannot be compared with {self._earlier}: {error}") from error
         if falls:
             raise self._fault(f"simtime fell from {self._earlier} to {now}")
@@ -593,7 +593,7 @@ class EnvironmentHost(Host):
         return now.simtime_ticks, None if timestamp is None else timestamp.isoformat()
 
     def _exact(self, simtime: SimTime) -> SimTime:
-        """Return a time whose ticks are a Python integer, whatever their integer type was."""
+        """Return a time whose ticks are a Python integer, given as any integer type."""
         ticks = simtime.simtime_ticks
         if ticks is None or type(ticks) is int:
             return simtime
@@ -603,7 +603,7 @@ class EnvironmentHost(Host):
             raise self._fault(f"simtime_ticks: expected an integer, found {ticks!r:.60}") from error
 
     def _read(self, read: Callable[..., Any], *args: Any, said_by: Hooks | None = None) -> Any:
-        """Return the value that `read` makes of a hook's result; errors name the hook."""
+        """Return `read` of a hook's result; errors name the hook."""
         try:
             return read(*args)
         except SpaceError as error:
@@ -622,7 +622,7 @@ class EnvironmentHost(Host):
 
 
 def _informations(kind: Any, declared: Any, layout: Any) -> list[Any]:
-    """Return informations of a layout, with the names that the environment gave its own."""
+    """Return informations of a layout, with the names of the environment's own informations."""
     known = {it.uid: it for it in declared}
     return [
         known[uid] if uid in known and known[uid].space == space else kind(None, space, uid)
@@ -631,7 +631,7 @@ def _informations(kind: Any, declared: Any, layout: Any) -> list[Any]:
 
 
 def speaks(cls: type[Environment]) -> bool:
-    """Return whether environments of a class save their own state, by `save_state` and `load_state`.
+    """Return whether a class has `save_state` and `load_state`.
 
     Raises:
         AuthorError: The class has one of the two methods without the other.

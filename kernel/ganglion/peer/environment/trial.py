@@ -1,4 +1,4 @@
-"""Trial of an environment: started and shut down once, outside any run, for what it declares."""
+"""Trial of an environment: started and shut down once, outside any run, to learn its declarations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentStart, Nothing
 from ganglion.wire.verb import Verb
 
-WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
+WIRE_BITS = 10  # a stream yields integers of 63 bits, a message carries 53
 
 
 def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
-    """Make an environment like a run, start it, shut it down; return its declarations or the error.
+    """Make an environment as a run does, start it, shut it down; return its declarations or the error.
 
-    `order` is a map of `plan`, as `Plan.to_map` gives it, `phase`, an index, `environment`, a uid, and `worker`. The
-    author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to the file
-    `watch` and the process ends with status 1. The answer has `sensors`, `actuators`, `rewards` (rows of id and space;
-    rewards null: declared by the first update), or `message` and `traceback`.
+    `order` has `plan` (`Plan.to_map`), `phase` (an index), `environment` (a uid) and `worker`. The author's code runs
+    in this process, which must do nothing else. If the code hangs, a traceback is written to the file `watch` and the
+    process ends with status 1. The result has `sensors`, `actuators`, `rewards` (rows of id and space; rewards null:
+    declared by the first update), or `message` and `traceback`.
     """
     plan = Plan.from_map(dict(order["plan"]))
     phase = plan.phases[order["phase"]]
@@ -53,14 +53,14 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
 
 
 def _begin(call: str, table: Deadlines, watch: TextIO) -> Request:
-    """Return a call; the process ends if the call exceeds its deadline, or the default deadline where it has none."""
+    """Wrap a call; the process ends if the call exceeds its deadline, or the default deadline if it has none."""
     longest_s = span_s(call, table) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
     faulthandler.dump_traceback_later(longest_s, exit=True, file=watch)
     return Request("", Head(Verb.CALL, 1, call), b"", ())
 
 
 def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
-    """Return the message that starts the environment in the plan's own run, with the same seeds."""
+    """Return the message that starts the environment in the plan's run, with the same seeds."""
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
     place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
     plugins = {name: getattr(environment, name) for name in ("plugin", "reward", "transformer")}

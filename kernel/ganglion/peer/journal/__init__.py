@@ -1,1 +1,1 @@
-"""JOURNALS: what a process writes down so that a successor can be made, and their compaction."""
+"""JOURNALS: what a process records so that a successor can replay it, and compaction."""

@@ -1,4 +1,4 @@
-"""Compaction: when a journal is replaced by the state of its process, and what that state is within a phase."""
+"""Compaction: when the state of a process replaces its journal, and what that state is within a phase."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from ganglion.peer.worker.world import Phase, World
 from ganglion.run.governor import Governor
 from ganglion.wire.messages import FlowSignal, Verdict
 
-_TIMES_SIZE = 2  # a journal may be so much longer than the state with which it begins
-_TIMES_COST = 50.0  # taking states may take a fiftieth of the time
-_STATE_BYTES_PER_S = 4 * 1024 * 1024  # of states that are written because of their age: 14 GiB in an hour at most
+_TIMES_SIZE = 2  # the length at which a journal is compacted, in lengths of the state with which it begins
+_TIMES_COST = 50.0  # the work between two compactions, in durations of the last one: 2 % of the time
+_STATE_BYTES_PER_S = 4 * 1024 * 1024  # of states written because of the age of a journal: at most 14 GiB in an hour
 
 
 class Compaction:
-    """Replace a journal by the state of its process once it is long, by bytes or by time.
+    """Replace a journal by the state of its process once the journal is long, in bytes or in time.
 
-    The cost stays a small part of the work: the larger a state is, and the longer it takes, the longer the journal may
-    become. A state that cannot be taken is no error: the journal goes on, with one warning, at the set-up if `check`
-    refuses an object, or later.
+    The larger a state is, and the longer a compaction takes, the longer the journal becomes before the next one.
+    A state that cannot be taken is no error: the process warns once and keeps its whole journal.
     """
 
     def __init__(self, participant: Participant, whose: str, check: Callable[[], None]) -> None:
         self._participant, self._whose, self._check = participant, whose, check
-        self.refused = False  # a state could not be taken
-        self._first = True  # the first boundary of this process is still to come
+        self.refused = False  # whether a state could not be taken
+        self._first = True  # whether no boundary has been reached yet
         self._begin()
 
     def _begin(self, cost_s: float = 0.0) -> None:
@@ -41,9 +40,9 @@ class Compaction:
         self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s, base_bytes / _STATE_BYTES_PER_S)
 
     def restore_or_compact(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
-        """Restore the state of a predecessor by `put`, or compact the journal by `take`, if due; called at a boundary.
+        """Restore a predecessor's state by `put`, or compact the journal by `take` if due; call this at a boundary.
 
-        Returns whether a state was restored: the work that leads to this boundary must not be done then.
+        Returns whether a state was restored; the caller then skips the work that leads to this boundary.
         """
         participant = self._participant
         if not self._first and participant.is_short(self._until_bytes, self._until_s):
@@ -75,20 +74,20 @@ class Compaction:
         return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
     def restore(self, state: Any, put: Callable[[Any], None]) -> None:
-        """Restore a state; a process that cannot restore it ends like one whose replay differs."""
+        """Restore a state; a process that cannot do so ends like one whose replay differs."""
         try:
             put(state)
         except (AuthorError, RemoteProtocolError) as error:
-            raise self._participant.differs(f"it cannot go on from the state that was taken: {error};") from error
+            raise self._participant.differs(f"the predecessor's state cannot be restored: {error};") from error
         self._begin()
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Take or check a state; if that fails keep the journal and warn."""
+        """Take or check a state; on failure keep the journal and warn."""
         try:
             act()
         except (NotPlain, AuthorError, LimitExceeded) as error:
             self.refused = True
-            text = "without save_state and load_state its journal is kept whole, and a loss costs more in a long phase"
+            text = "without save_state and load_state the whole journal is kept, and a loss costs more in a long phase"
             self._participant.warn(f"{self._whose}: {error}; {text}")
 
 
@@ -96,13 +95,13 @@ _OURS = ("agents", "environments")
 _PASSING = [f"controller.{name}" for name in ("bus", "readings", "rewards", "step", "episode")]  # set for each episode
 _BOOKS = ("tick", "heeded", "steps_left", "evaluation")
 _SEEN = ("rewards", "readings", "earned", "ticks", "timestamp", "terminated", "truncated", "state", "history")
-_SEEDS = ("episode_seed", "episode_stream")  # of the messages that make an environment anew
+_SEEDS = ("episode_seed", "episode_stream")  # of the messages that open an environment again
 
 
 class WorkerCompaction:
-    """Compact a worker's journal at the begin of an episode, once it is long.
+    """Compact a worker's journal at the begin of an episode, once the journal is long.
 
-    The object is made at the begin of a phase's first episode, when nothing has been asked of the controller yet.
+    Make the object at the begin of a phase's first episode, before the first call of the controller.
     """
 
     def __init__(self, participant: Participant, phase: Phase, records: Records) -> None:
@@ -116,18 +115,18 @@ class WorkerCompaction:
     def restore_or_compact(
         self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool
     ) -> tuple[Verdict, list[Any]] | None:
-        """Return verdict and host state of a predecessor's state at the begin of an episode; None without one.
+        """Return the verdict and the host's state that a predecessor saved at this episode; None without them.
 
         Args:
             verdict: With which the episode begins.
             mine: Returns the state of the host that is not part of the phase.
-            loose: Whether tasks of the controller outlive its episode; these cannot be saved.
+            loose: Whether tasks of the controller outlive its episode; such a state cannot be taken.
         """
         found: list[tuple[Verdict, list[Any]]] = []
 
         def take() -> State:
             if loose:
-                raise NotPlain("tasks of the controller run on behind its episode")
+                raise NotPlain("tasks of the controller outlive its episode")
             phase = self._phase
             books = {name: getattr(phase, name) for name in _BOOKS}
             books |= {"verdict": verdict, "signals": list(phase.signals), "records": self._records.state()}
@@ -165,7 +164,7 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
 
 
 def _world(phase: Phase, world: World) -> dict[str, Any]:
-    if phase.ticks is None and world.history is not None and world.history.steps:  # with bodies it stands so mostly
+    if phase.ticks is None and world.history is not None and world.history.steps:  # usual with bodies
         raise NotPlain(f"environment {world.uid} is within an episode")
     seeds = {name: world.setup[name] for name in _SEEDS if name in world.setup}
     return {"seeds": seeds, **{name: getattr(world, name) for name in _SEEN}}
@@ -186,9 +185,9 @@ Signals = dict[str, list[FlowSignal]]
 
 
 class GovernorCompaction:
-    """Compact a governor's journal within a phase, once it is long, with all that the governor knows.
+    """Compact a governor's journal within a phase, once the journal is long.
 
-    The object is made when the phase's episodes run; no call is open then, nor at later boundaries.
+    Make the object when the phase's episodes run; no call is open then or at later boundaries.
     """
 
     def __init__(
@@ -210,9 +209,9 @@ class GovernorCompaction:
     def restore_or_compact(
         self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]
     ) -> None:
-        """Restore the state of a predecessor by `put`, or compact the journal, if it is long; called at a boundary.
+        """Restore a predecessor's state by `put`, or compact the journal if due; call this at a boundary.
 
-        `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
+        `numbers` has the last number of a signal to each controller, `said` the signals of this phase.
         """
 
         def take() -> State:
@@ -236,9 +235,9 @@ class GovernorCompaction:
         self._compaction.restore_or_compact(take, go_on)
 
     def _fresh_rows(self) -> list[list[Any]]:
-        """Return the rows of phases recorded meanwhile: those of evaluations, with their first one."""
+        """Return the rows of phases recorded since the last call: those of evaluations, with their first one."""
         note = self._models.note()
         fresh = [row for row in note if row not in self._note]
         if any(row[0] != "phase" for row in fresh):
-            raise NotPlain("models have been stored within a phase")
+            raise NotPlain("models were stored within a phase")
         return fresh

@@ -1,4 +1,4 @@
-"""Snapshots: authors' objects and generators as plain trees, restored into objects that are made alike."""
+"""Snapshots: authors' objects and generators as plain trees, restored into objects made in the same way."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.sdk.spaces import Space
 
 State: TypeAlias = Mapping[str, Any]
-"""A tree for msgpack; large arrays in it show the author's own memory until it is written."""
+"""A tree for msgpack; large arrays in it share the author's memory until the tree is written."""
 
-_GIVEN = ("uid", "name", "worker", "mode", "seed", "rng", "params")  # to every object of a plugin
+_GIVEN = ("uid", "name", "worker", "mode", "seed", "rng", "params")  # set by the bus on all objects
 _LARGE_BYTES = 64 * 1024  # of an array whose memory is shown
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1  # of msgpack
-_KINDS = "biufcMmSU"  # of arrays: their bytes are all that there is of them
+_KINDS = "biufcMmSU"  # of arrays whose bytes are their whole state
 _BITS: dict[str, Any] = {bits.__name__: bits for bits in (PCG64, PCG64DXSM, MT19937, Philox, SFC64)}
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
-_FIXED = (Space, np.dtype, logging.Logger, re.Pattern, PurePath, *_CODE)  # a successor has what its class makes
+_FIXED = (Space, np.dtype, logging.Logger, re.Pattern, PurePath, *_CODE)  # no state: the class makes them again
 _ATOMS = (type(None), bool, float, str, bytes)
-_PLAIN = (*_ATOMS, int)  # what is as good as another one of its value
+_PLAIN = (*_ATOMS, int)  # equal values are interchangeable
 _CONTAINERS = (dict, list, tuple, set, frozenset, bytearray, str, bytes, int, float, np.ndarray)
 
 
@@ -50,19 +50,19 @@ class NotPlain(ValueError):
 
 # -- values -----------------------------------------------------------------------------------------------------------
 class Packer:
-    """Turn plain values into a tree for msgpack; other types become lists that begin with a word.
+    """Turn values into a tree for msgpack; types that msgpack lacks become lists that begin with a word.
 
-    Objects of `given` are kept by name. Functions, classes and spaces are kept by their paths in `fixed`, if given.
+    Objects of `given` are kept by name; functions, classes and spaces by their paths in `fixed`, if given.
     """
 
     def __init__(self, given: Mapping[str, Any], fixed: dict[str, Any] | None = None) -> None:
         self._fixed, self._numbers = fixed, count()
-        # Name, or number of what was met; with the object, so that its id is not given to another one.
+        # Name or number of each object, with the object: while it lives no other object has its id.
         self._known: dict[int, tuple[Any, Any]] = {id(one): (name, one) for name, one in given.items()}
-        self._roots: dict[int, tuple[Any, bool]] = {}  # memory, or a stream -> who has it, and whether it may write
+        self._roots: dict[int, tuple[Any, bool]] = {}  # memory or stream -> owner's path, may write
 
     def pack(self, value: Any, at: str) -> Any:
-        """Return a value as a tree; NotPlain names its path `at`."""
+        """Return a value as a tree; NotPlain names the path of a value that has none."""
         kind = type(value)
         if kind in _ATOMS or (kind is int and _INT_MIN <= value <= _INT_MAX):
             return value
@@ -101,14 +101,14 @@ class Packer:
 
     def _array(self, value: np.ndarray[Any, Any], at: str) -> Any:
         if value.dtype.kind not in _KINDS or not value.flags.forc:
-            raise NotPlain(f"{at}: an array of dtype {value.dtype}, or one that shows parts of another one")
+            raise NotPlain(f"{at}: an array of dtype {value.dtype}, or a view of a part of another array")
         root: Any = value
         while isinstance(root, np.ndarray) and root.base is not None:
             root = root.base
         writes = value.flags.writeable
         shown, wrote = self._roots.setdefault(id(root), (value, writes))
         if shown is not value and (writes or wrote):
-            raise NotPlain(f"{at}: an array that shares its memory with another one")
+            raise NotPlain(f"{at}: an array that shares its memory with another array")
         order: Any = "C" if value.flags.c_contiguous else "F"
         flat = value.reshape(-1, order=order)
         data = flat.view(np.uint8).data if value.nbytes > _LARGE_BYTES else flat.tobytes()
@@ -119,19 +119,19 @@ class Packer:
         if _BITS.get(name) is not type(bits) or type(bits.seed_seq) is not SeedSequence:  # from which `spawn` draws
             raise NotPlain(f"{at}: a generator of {name}")
         if id(bits) in self._roots:
-            raise NotPlain(f"{at}: a generator of a stream that another one has, too")
+            raise NotPlain(f"{at}: a generator that shares its stream with another generator")
         self._roots[id(bits)] = bits, True
         return ["generator", name, self.pack(bits.seed_seq.state, at), self.pack(bits.state, at)]
 
 
 class Reader:
-    """Turn a tree back into values; `given` are the present objects by name."""
+    """Turn a tree back into values; `given` has this process's objects by name."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._known, self._numbers = dict[Any, Any](given), count()
 
     def read(self, tree: Any) -> Any:
-        """Return the value of a tree; an invalid tree raises an error of Python, or ValueError."""
+        """Return the value of a tree; an invalid tree raises ValueError or another built-in error."""
         if type(tree) is not list:
             return tree
         word, *parts = tree
@@ -143,7 +143,7 @@ class Reader:
         if word in _MAKE:
             found = self._known[number] = _MAKE[word](*map(self.read, parts))
             return found
-        found = self._known[number] = _EMPTY[word](parts)  # what lies within may name it
+        found = self._known[number] = _EMPTY[word](parts)  # its own parts may refer to it
         if word == "list":
             found.extend(map(self.read, parts))
         else:
@@ -165,7 +165,7 @@ def _read_generator(bits: str, sequence: Mapping[str, Any], state: Any) -> Gener
     return found
 
 
-_EMPTY: dict[str, Callable[[list[Any]], Any]] = {  # of its parts, of which the head is taken away
+_EMPTY: dict[str, Callable[[list[Any]], Any]] = {  # word -> an empty object; the head is removed from the parts
     "list": lambda parts: [],
     "dict": lambda parts: {},
     "data": lambda parts: object.__new__(_class(parts.pop(0))),
@@ -181,7 +181,7 @@ _MAKE: dict[str, Callable[..., Any]] = {
 
 
 def _class(name: str) -> Any:
-    """Return a dataclass or an enumeration of a module that has been imported; None if there is none."""
+    """Return a dataclass or an enumeration of an imported module; None if there is none."""
     module, _, path = name.partition(":")
     found: Any = reduce(lambda one, word: getattr(one, word, None), path.split("."), sys.modules.get(module))
     return found if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum)) else None
@@ -214,7 +214,7 @@ def put_attributes(one: Any, state: Mapping[str, Any], left: Iterable[str] = ())
         if name in slots:
             object.__setattr__(one, name, value)
         else:
-            vars(one)[name] = value  # past properties, and in a class that is frozen
+            vars(one)[name] = value  # works for frozen classes and beside properties
 
 
 def _slots(cls: type[Any]) -> set[str]:
@@ -224,14 +224,14 @@ def _slots(cls: type[Any]) -> set[str]:
 class Snapshot:
     """Take and restore objects with their generators, those of the process, their memory and their spaces.
 
-    It is made at the same point in a successor: when all objects are made and prepared, before they change. Attributes
-    that the bus has set by then, and functions, classes and spaces, are kept by name.
+    A process and its successor make it at the same point: when all objects are made and prepared, before they change.
+    Attributes that the bus has set by then, functions, classes and spaces are kept by name.
 
     Args:
         parts: Name -> object, and names of attributes that the bus sets beside those of all objects.
-        memory: Of the agent.
-        spaces: Of the agent, with their generators.
-        passing: Paths of attributes that the bus sets again before they are read: name of the object, dot, attribute.
+        memory: The agent's memory.
+            spaces: The agent's spaces, with their generators.
+            passing: Paths (object.attribute) of attributes that the bus sets again before they are read.
         given: Other objects of the bus by name; generators among them are taken with those of the objects.
     """
 
@@ -247,7 +247,7 @@ class Snapshot:
         self._parts = {name: made for name, (made, _) in parts.items()}
         found: dict[str, Any] = {f"space {i}": space for i, space in enumerate(self._spaces)}
         found |= {f"stream {i}": _stream(space) for i, space in enumerate(self._spaces)}
-        found |= {"memory": memory, **self._parts, **(given or {})}  # parts may know each other
+        found |= {"memory": memory, **self._parts, **(given or {})}  # parts may refer to each other
         for name, (made, ours) in parts.items():
             for path, value in {f"{name}.{one}": getattr(made, one, None) for one in (*_GIVEN, *ours)}.items():
                 if isinstance(value, dict):
@@ -270,7 +270,7 @@ class Snapshot:
         self._given |= fixed
 
     def add(self, name: str, made: Any, ours: Iterable[str] = ()) -> None:
-        """Add a new object in place of the object of that name; a successor does the same."""
+        """Replace the object of that name; a successor does the same."""
         for path in [path for path in self._given if path == name or path.startswith((f"{name}.", f"{name} ("))]:
             del self._given[path]
             self._generators.remove(path)
@@ -283,7 +283,7 @@ class Snapshot:
         self._refused = self._refused or part._refused
 
     def books(self, state: Any) -> Mapping[str, Any]:
-        """Return the host's books of a state, whatever its objects; raises like `read`."""
+        """Return the host's part of a state without reading its objects; raises like `read`."""
         try:
             found: Mapping[str, Any] = Reader(self._given).read(state["books"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
@@ -291,15 +291,12 @@ class Snapshot:
         return found
 
     def check(self) -> None:
-        """Raise NotPlain with the name of an attribute that could not be taken when this was made.
-
-        `save_state` of objects is not called.
-        """
+        """Raise NotPlain for an attribute that cannot be taken; `save_state` of objects is not called."""
         if self._refused is not None:
             raise self._refused
 
     def take(self, books: Mapping[str, Any], attributes: bool = True) -> State:
-        """Return what `read` takes; `books` is the state of the host as plain values.
+        """Return the state of all objects and the host's `books` (plain values), for `read`.
 
         With `attributes` False only objects with `save_state` can be taken.
 
@@ -321,17 +318,17 @@ class Snapshot:
             raise NotPlain(f"{next(iter(self._parts), '')}: {error}") from error
 
     def _object(self, packer: Packer, name: str, attributes: bool = True) -> list[Any]:
-        """Return whether an object has saved its own state, and the state."""
+        """Return whether an object saved its own state, and the state."""
         made, whose, left = self._parts[name], self._whose(name), self._left(name)
         pair = own_state(made)
         if pair is None:
             if not attributes:
-                raise NotPlain(f"{whose}: this run has gone back before")
+                raise NotPlain(f"{whose}: this run has begun a phase again before")
             own = {one: it for one, it in attributes_of(made, whose).items() if one not in left}
             return [False, packer.pack(own, whose)]
         try:
             saved = dict(pair[0]())
-        except Exception as error:  # it is no fault of a run that a state is not to be had
+        except Exception as error:  # a missing state does not fail a run
             raise NotPlain(f"{whose}: save_state: {type(error).__name__}: {error}") from error
         return [True, packer.pack(saved, f"{whose}: save_state")]
 
@@ -342,10 +339,10 @@ class Snapshot:
         return f"{name} ({type(self._parts[name]).__qualname__})"
 
     def read(self, state: Any) -> Mapping[str, Any]:
-        """Return what was taken: the host's state under `books`; the rest is for `put`.
+        """Return what `take` returned, decoded: the host's part under `books`; the rest is for `put`.
 
         Raises:
-            RemoteProtocolError: It is no snapshot.
+            RemoteProtocolError: The state is no snapshot of these objects.
         """
         try:
             reader = Reader(self._given)
@@ -362,7 +359,7 @@ class Snapshot:
 
         Raises:
             AuthorError: `load_state` of an object fails.
-            RemoteProtocolError: It is no snapshot.
+            RemoteProtocolError: The state is no snapshot of these objects.
         """
         if self._memory is not None:
             self._memory.size_limit, self._memory.rng, rows = tree["memory"]
@@ -391,9 +388,9 @@ def _stream(space: Space) -> Generator | None:
 
 # -- generators -------------------------------------------------------------------------------------------------------
 class Generators:
-    """Save and restore the state of an object's generators and of those of its process.
+    """Save and restore the state of generators.
 
-    `save` omits generators that are unused since the object was made: most objects never use most of them.
+    `save` omits generators that were never used: most objects never use most of theirs.
     """
 
     def __init__(self, own: Mapping[str, Generator]) -> None:
@@ -406,7 +403,7 @@ class Generators:
         self._fresh |= {name: other._fresh[name] for name in other._own}
 
     def remove(self, name: str) -> None:
-        """Remove a generator, if it is known."""
+        """Remove a generator, if present."""
         self._own.pop(name, None)
         self._fresh.pop(name, None)
 
@@ -415,7 +412,7 @@ class Generators:
         return {name: state for name, state in self._all().items() if state != self._fresh[name]}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Restore what `save` returned; omitted generators are as at first. RemoteProtocolError if it is invalid."""
+        """Restore what `save` returned, omitted generators to their first state. RemoteProtocolError: it is invalid."""
         try:
             states = {name: Reader({}).read(state) for name, state in {**self._fresh, **saved}.items()}
             random.setstate(states.pop("random"))
@@ -432,10 +429,7 @@ class Generators:
 
 
 def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, Generator]:
-    """Return the generators of the spaces of informations, by kind and id; spaces without one get one out of `words`.
-
-    A space that a filter declares has no generator.
-    """
+    """Return the generators of informations' spaces by kind and id; a space of a filter gets one out of `words`."""
     found = {}
     for it in informations:
         if _stream(it.space) is None:
@@ -446,13 +440,13 @@ def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, G
     return found
 
 
-# -- brains that export themselves ------------------------------------------------------------------------------------
-_TIMES_COST = 20.0  # a checkpoint may take a twentieth of the time
+# -- checkpoints of brains --------------------------------------------------------------------------------------------
+_TIMES_COST = 20.0  # the time between two checkpoints, in durations of the last one: 5 % of the time
 
 
 @dataclass(slots=True)
 class Checkpoints:
-    """Decide when a brain's next checkpoint is due: after `every_s`, and 20 times the duration of the last one."""
+    """Decide when a brain's next checkpoint is due: after the longer of `every_s` and 20 durations of the last one."""
 
     every_s: float
     clock: Callable[[], float]
@@ -468,13 +462,13 @@ class Checkpoints:
         return self.clock() - self.last_s >= max(self.every_s, _TIMES_COST * self.cost_s)
 
     def taken(self, began_s: float) -> None:
-        """Note that a checkpoint was taken, or could not be."""
+        """Record that a checkpoint was taken, or failed."""
         self.last_s = self.clock()
         self.cost_s = self.last_s - began_s
 
 
 def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, books: Mapping[str, Any]) -> list[Any]:
-    """Return what `restore` needs; `books` are the host's own.
+    """Return the checkpoint of a brain with the host's `books`, for `restore`.
 
     Raises:
         AuthorError: A value cannot be serialized.
@@ -489,7 +483,7 @@ def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, b
         "books": dict(books),
     }
     blobs: list[bytes] = []
-    # What authors sent stands deeper here than where it travelled, and no body holds it.
+    # Values of authors are nested deeper here than in a message, so the bounds of a body do not apply.
     return [serialize(tree, blobs, "checkpoint", -8), blobs]
 
 
@@ -498,7 +492,7 @@ def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, 
 
     Raises:
         AuthorError: The brain has another format.
-        RemoteProtocolError: It is no checkpoint.
+        RemoteProtocolError: The bytes are no checkpoint.
     """
     try:
         tree, blobs = checkpoint

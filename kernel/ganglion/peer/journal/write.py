@@ -1,4 +1,4 @@
-"""The journal of one participant: written while it lives, replayed by its successor, compacted."""
+"""The journal of one participant: written by it, replayed by its successor, compacted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ganglion.wire.envelope import Position, decode_head, encode_head
 from ganglion.wire.journal import Entry, Kind, Record
 from ganglion.wire.verb import Verb
 
-_HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
+_HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # of each message: an enum member costs more than an int
 _FRAMES = 3  # of a message without blobs
-_HANDED_ON = (Verb.CALL, Verb.REPLY)  # the verb is the second byte of a head
+_HANDED_ON = (Verb.CALL, Verb.REPLY)  # verbs whose large blobs other processes receive, too
 _mix = zlib.crc32
 
 
@@ -45,32 +45,32 @@ class JournalStorage(Protocol):
     """The storage of a journal's bytes."""
 
     def read(self) -> Any:
-        """Return all bytes, as an object with slices and a length."""
+        """Return all bytes, as an object that can be sliced and has a length."""
 
     def cut(self, size: int) -> None:
-        """Forget what is behind `size`."""
+        """Remove what is behind `size` bytes."""
 
     def append(self, *pieces: bytes | memoryview) -> None:
-        """Append; what is written survives the process."""
+        """Append; what is written outlives the process."""
 
     def replace(self, *pieces: bytes | memoryview) -> None:
-        """Replace it atomically: there is the old one or the new one, never a part."""
+        """Replace the journal atomically: a reader finds the old one or the new one."""
 
     def keep(self, name: str, blob: bytes) -> bool:
-        """Keep a large blob beside it, once for all journals; False if another blob has this name."""
+        """Keep a large blob, once for all journals; False if another blob has this name."""
 
     def large(self, name: str) -> bytes:
-        """Return a kept blob; RemoteProtocolError if there is none."""
+        """Return a kept blob; RemoteProtocolError: there is none."""
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Remove all blobs except these."""
+        """Remove all blobs of this journal except these."""
 
 
 class JournalFile:
-    """Keep a journal in a file, which outlives a killed process; it is not synced to the disk.
+    """Keep a journal in a file, which outlives a killed process and is not synced.
 
-    A large blob is a file in the folder `large` beside it. Each journal that names the blob has a link `name.owner`. A
-    file without further links has no owner, and the next compaction removes it.
+    A large blob is a file in the folder `large` beside the journal. Each journal that names the blob has a hard link
+    `name.owner`. The next compaction removes a file without further links.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,21 +91,21 @@ class JournalFile:
         return mmap.mmap(self._file, size, access=mmap.ACCESS_READ) if size else b""
 
     def cut(self, size: int) -> None:
-        """Forget what is behind `size`."""
+        """Truncate the file to `size` bytes."""
         os.ftruncate(self._file, size)
 
     def append(self, *pieces: bytes | memoryview) -> None:
-        """Write at the end."""
+        """Append to the file."""
         try:
             for data in pieces:
                 written = os.write(self._file, data)
-                while written < len(data):  # the system takes all of it but in rare cases
+                while written < len(data):  # a short write is rare
                     written += os.write(self._file, memoryview(data)[written:])
         except OSError as error:
             raise DiskError(self._path, error) from error
 
     def replace(self, *pieces: bytes | memoryview) -> None:
-        """Begin a new file in the place of this one."""
+        """Replace the file atomically."""
         fresh = self._path.with_suffix(".new")
         try:
             fresh.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ class JournalFile:
             raise DiskError(fresh, error) from error
 
     def keep(self, name: str, blob: bytes) -> bool:
-        """Keep a large blob, which exists already if another process has received it."""
+        """Keep a large blob; the file exists already if another process has received it."""
         shared, own = self._folder / name, self._owned(name)
         try:
             if self._take(shared, own):
@@ -134,7 +134,7 @@ class JournalFile:
         return True
 
     def large(self, name: str) -> bytes:
-        """Return a blob, by its own link or by the common file."""
+        """Return a blob, read by this journal's link or from the common file."""
         own = self._owned(name)
         try:
             self._take(self._folder / name, own)
@@ -146,10 +146,10 @@ class JournalFile:
         return found
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Remove its own links except these, and files without links."""
+        """Remove this journal's links except these, and files without links."""
         ours = {self._owned(name).name for name in names}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as found:
-            files = sorted(found, key=lambda file: "." not in file.name)  # what is common comes behind what is ours
+            files = sorted(found, key=lambda file: "." not in file.name)  # a common file sorts behind the links to it
             for file in files:
                 mine = file.name.partition(".")[2] in (self._path.stem, f"{self._path.stem}.new")
                 mine = mine and file.name not in ours
@@ -161,7 +161,7 @@ class JournalFile:
 
     @staticmethod
     def _take(shared: Path, own: Path) -> bool:
-        """Link a blob for this journal; False if it is not there."""
+        """Link a blob for this journal; False if the common file is missing."""
         try:
             os.link(shared, own, follow_symlinks=False)
         except FileExistsError:
@@ -172,15 +172,15 @@ class JournalFile:
 
 
 class Journal:
-    """Record what one participant receives and sends; first, replay what a predecessor recorded.
+    """Record what one participant receives and sends; first replay what a predecessor recorded.
 
-    While `playing` the caller takes records by `peek` and `take`; behind the last record it writes. Before a message is
-    sent after a received one, a digest of all messages sent since the last digest is noted.
+    While `playing` the caller takes records by `peek` and `take`; after the last record the journal writes. Before the
+    first message that follows a received one, the digest of the messages sent earlier is recorded.
 
     Attributes:
-        given_up: The journal became too long and is not written any more.
-        size_bytes: Its length.
-        large_bytes: Length of the large blobs beside it that it names.
+        given_up: Whether the journal became too long and is no longer written.
+        size_bytes: The length of the journal.
+        large_bytes: The length of the large blobs that the journal names.
         note: Take a record of a received message; it is written before the next message is sent.
     """
 
@@ -189,7 +189,7 @@ class Journal:
         self._waiting: list[Entry] = []
         self.note = self._waiting.append
         self.given_up = self._ended = False
-        self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
+        self._digest, self._owes = 0, False  # of messages sent; whether the next one records it
         self.large_bytes = 0
         self._large: dict[str, int] = {}  # name -> length
         self._pack, self._append = msgpack.Packer().pack, storage.append
@@ -197,21 +197,21 @@ class Journal:
         self.size_bytes = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
         self._next: Record | None = None
-        self.time_s = 0.0  # of the last record that was taken
-        self.where = "its beginning"  # what was received last, in words
+        self.time_s = 0.0  # time of the last record
+        self.where = "its beginning"  # the last received request, for errors
         if len(data) < len(wire.MAGIC):
             storage.replace(wire.MAGIC)
             storage.forget(frozenset())
         self._advance()
         self.playing = self._next is not None
 
-    # -- playing ------------------------------------------------------------------------------------------------------
+    # -- playing -----------------------------------------------------------------------------------------------------
     def peek(self) -> Kind | None:
         """Return the kind of the next record, None behind the last one."""
         return None if self._next is None else self._next.kind
 
     def take(self) -> Record:
-        """Take the next record, which must exist."""
+        """Return the next record, which must exist."""
         found = self._next
         assert found is not None
         self.time_s = max(self.time_s, found.time_s)
@@ -226,7 +226,7 @@ class Journal:
         return found
 
     def finish(self) -> None:
-        """Begin to write, behind the last whole record."""
+        """End the replay; write behind the last whole record."""
         assert self._next is None
         self.playing = False
         self._records = iter(())
@@ -240,26 +240,26 @@ class Journal:
         try:
             self._next = next(self._records, None)
         except RemoteProtocolError as error:
-            raise JournalDiffers(f"its journal cannot be played: {error}") from error
+            raise JournalDiffers(f"its journal cannot be replayed: {error}") from error
         if self._next is not None and self._next.kind is Kind.GIVEN_UP:
             raise JournalDiffers(f"its journal was given up: more than {JOURNAL_BYTES} bytes (journal_bytes)")
 
     def place(self) -> int | None:
-        """Return its length up to here; None where it cannot be split here, or was given up."""
+        """Return the journal's length up to here; None if it cannot be split here or was given up."""
         if self.playing:
             return None if self._next is not None and self._next.end == self.size_bytes else self.size_bytes
         return None if self._waiting or self.given_up else self.size_bytes
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------------------------
     def records(self) -> Iterator[Record]:
-        """Yield its records, while nothing is being written."""
+        """Yield all records; write nothing meanwhile."""
         self.say()
         return wire.read_records(self._storage.read())
 
     def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
-        """Write the noted records, and the digest of a message that is about to be sent, if given.
+        """Write the noted records, and the digest of a message about to be sent, if given.
 
-        In a replay the message is compared instead, and False is returned. A journal that is too long is given up.
+        A replay compares the message instead and returns False. A journal that is too long is given up.
         """
         waiting = self._waiting
         if waiting:
@@ -284,7 +284,7 @@ class Journal:
             return False
         if not waiting:
             return True
-        usual = self.size_bytes > len(wire.MAGIC)  # the first record is one that can be read without the others
+        usual = self.size_bytes > len(wire.MAGIC)  # the first record is readable without the others
         for kind, _, what in waiting:
             if kind == _HEARD and len(what) > _FRAMES:
                 usual = False
@@ -306,22 +306,22 @@ class Journal:
         return True
 
     def _give_up(self) -> None:
-        """Replace all records by one that says that the journal was given up."""
+        """Replace all records by one: the journal was given up."""
         self.given_up, self.large_bytes = True, 0
         self._large.clear()
         self._storage.replace(wire.MAGIC, *wire.block([(Kind.GIVEN_UP, 0.0, None)]))
         self._storage.forget(frozenset())
 
     def end(self) -> None:
-        """Stop writing: what the process does from now on is its end, which no successor repeats."""
+        """Stop writing: no successor repeats how the process ends."""
         self._ended = True
 
     def beginning(self, place: int) -> bytes:
-        """Return its bytes up to a place."""
+        """Return the journal's bytes up to a place."""
         return bytes(self._storage.read()[:place])
 
     def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
-        """Write a new journal: the kept begin, then these records; records noted so far are dropped."""
+        """Replace the journal by the kept begin and these records; noted records are dropped."""
         self._waiting.clear()
         if self._ended:
             return
@@ -336,16 +336,16 @@ class Journal:
         self._storage.forget(self._large.keys())
 
     def frames(self, payload: Any) -> list[bytes]:
-        """Return the frames of a received message; JournalDiffers if a blob is missing."""
+        """Return the frames of a received message; JournalDiffers: a blob is missing."""
         try:
             return wire.frames_of(payload, self._storage.large)
         except RemoteProtocolError as error:
-            raise JournalDiffers(f"its journal cannot be played: {error}") from error
+            raise JournalDiffers(f"its journal cannot be replayed: {error}") from error
 
     def _each(self, records: Sequence[Entry]) -> list[bytes | memoryview]:
-        """Return a block for each of these records, so that they can be read one by one.
+        """Return a block for each record, so that records can be read one by one.
 
-        Large blobs of calls and replies are kept beside, since other processes receive them too.
+        Large blobs of calls and replies are kept as files, since other processes receive them too.
         """
         data: list[bytes | memoryview] = []
         for kind, time_s, what in records:
@@ -366,7 +366,7 @@ class Journal:
 
 
 class Recorded(ABC):
-    """The part of a participant that keeps its journal; without a journal its methods do nothing.
+    """Keep the journal of a participant; without a journal the methods do nothing.
 
     Attributes:
         takes_attributes: Whether snapshots may be taken of objects without `save_state`.
@@ -379,8 +379,8 @@ class Recorded(ABC):
         self._inbox: deque[Incoming] = deque()
         self._welcomed: Sequence[bytes] = ()  # the frames of WELCOME, with which every journal begins
         self._base: Any = None
-        self._place: int | None = None  # what is on the journal up to here is replayed before every base
-        self._placed_s = 0.0  # when that was
+        self._place: int | None = None  # a compacted journal keeps the records up to here before its state
+        self._placed_s = 0.0
 
     @abstractmethod
     def clock(self) -> float:
@@ -388,17 +388,17 @@ class Recorded(ABC):
 
     @abstractmethod
     def flush_journal(self) -> None:
-        """Write what was noted; a journal that is too long then is given up, which is told."""
+        """Write the noted records; a journal that is then too long is given up, with a warning."""
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- states ------------------------------------------------------------------------------------------------------
     @property
     def playing(self) -> bool:
-        """Return whether the journal of a predecessor is being replayed, and nothing is sent."""
+        """Return whether the journal of a predecessor is being replayed; nothing is sent then."""
         return self._journal is not None and self._journal.playing
 
     @property
     def played(self) -> bool:
-        """Return whether a journal was replayed to its end, and the participant joins the bus next."""
+        """Return whether a journal was replayed to its end, before the participant joins the bus."""
         journal = self._journal
         return journal is not None and journal.playing and journal.peek() is None and not self._inbox
 
@@ -414,12 +414,12 @@ class Recorded(ABC):
 
     @property
     def journal_bytes(self) -> int:
-        """Return the length of the journal that is being written, with its large blobs; 0 without one."""
+        """Return the bytes of the journal being written, with its large blobs; 0 without one."""
         journal = self._journal
         return 0 if journal is None or journal.playing else journal.size_bytes + journal.large_bytes
 
     def is_short(self, until_bytes: float, until_s: float) -> bool:
-        """Return whether there is no journal, or a written one, no longer and no older, with a place to return to."""
+        """Return whether the journal needs no compaction: none, or a marked one within these bounds."""
         journal = self._journal
         if journal is None:
             return True
@@ -429,22 +429,22 @@ class Recorded(ABC):
 
     @property
     def idle(self) -> bool:
-        """Return whether no call is open, and one request at most is unanswered."""
+        """Return whether no call is open and at most one request is unanswered."""
         return not self._inbox and self._conversation.idle
 
     @property
     def calm(self) -> bool:
-        """Return whether no call is open, and no request is unanswered."""
+        """Return whether no call is open and no request is unanswered."""
         return not self._inbox and self._conversation.calm
 
     def differs(self, text: str) -> JournalDiffers:
-        """Return what ends a process that does otherwise than is on its journal."""
+        """Return the exception that ends a process whose replay differs from its journal."""
         assert self._journal is not None
         return self._journal.differs(text)
 
-    # -- playing ------------------------------------------------------------------------------------------------------
+    # -- playing -----------------------------------------------------------------------------------------------------
     def take_base(self) -> Any:
-        """Return, once, the state with which a predecessor began its journal; None if there is none."""
+        """Return the state with which a predecessor's compacted journal begins, once; None if there is none."""
         found, self._base = self._base, None
         return found
 
@@ -457,7 +457,7 @@ class Recorded(ABC):
         return journal.take()
 
     def _play_base(self, journal: Journal) -> Any:
-        """Return the state in the journal with which a predecessor went on from here; None without one."""
+        """Take the state that the journal has here; None if it has none."""
         if not journal.playing or journal.peek() is not Kind.BASE:
             return None
         serial, state, answers = wire.read_base(journal.take().payload)
@@ -465,7 +465,7 @@ class Recorded(ABC):
         return state
 
     def _hear_again(self, journal: Journal, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
-        """Return the message that the predecessor received here; None behind the end of the journal."""
+        """Return the message that the predecessor received here; None at the end of the journal."""
         kind = journal.peek()
         if kind is None:
             return None
@@ -488,12 +488,12 @@ class Recorded(ABC):
                 journal.where = f"{found.head.call}{place}"
         return incoming
 
-    # -- beginning anew -----------------------------------------------------------------------------------------------
+    # -- beginning anew ----------------------------------------------------------------------------------------------
     def state_of_predecessor(self, anew: bool = False) -> Any:
-        """Return the state with which a predecessor went on from here; None without one.
+        """Return the state that a predecessor saved here; None without one.
 
-        The first call with nothing open, or one with `anew`, marks the place to which `begin_journal` returns: a
-        successor replays the journal up to there, and goes on from the state.
+        The first call with nothing open, or a call with `anew`, marks this place: a journal that `begin_journal(None,
+        state)` compacts later keeps its records up to here, then the state.
         """
         journal = self._journal
         if journal is None:
@@ -510,12 +510,11 @@ class Recorded(ABC):
         return state
 
     def begin_journal(self, heard: Sequence[tuple[Request | Notice, int | None]] | None, state: Any = None) -> bool:
-        """Drop the records so far; a successor replays only these requests, and goes on from the state.
+        """Replace the records by a state and these requests, which a successor replays; return whether that was done.
 
-        Each request has the digest of its reply, None if the reply is still to come, or if there is none; `take_base`
-        gives the successor the state. Without requests (None) a successor replays the records before the place of
-        `state_of_predecessor`, which returns the state. Without a journal, or where something else is open, nothing
-        happens and False is returned.
+        Each request comes with the digest of its reply, None without a reply; `take_base` returns the state. With
+        `heard` None the records up to the place that `state_of_predecessor` marked are kept, and that method
+        returns the state. Nothing happens without a journal, or while something else is open.
         """
         journal, conversation = self._journal, self._conversation
         if journal is None or journal.playing or not self.idle:
@@ -529,7 +528,7 @@ class Recorded(ABC):
                 return False
             kept = journal.beginning(self._place)
             first = next(wire.read_records(kept))
-            # By the time of its first record it is known how long a journal takes to be replayed.
+            # The time of the first record tells how long the replay of a journal takes.
             welcome: Entry = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
             journal.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
             return True
@@ -544,12 +543,12 @@ class Recorded(ABC):
         return True
 
     def answer_digest(self, request: Request) -> int | None:
-        """Return the digest of the reply to a request; None if there is none yet, or if it is forgotten."""
+        """Return the digest of the reply to a request; None without a reply, or when it is forgotten."""
         answer = None if self._journal is None else self._conversation.answered(request)
         return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 
     def told_in_journal(self) -> Iterator[Notice]:
-        """Yield the notices since the begin of the journal, read from it: they may be larger than memory."""
+        """Yield the notices in the journal, one by one: together they may be larger than memory."""
         if self._journal is None:
             return
         for record in self._journal.records():

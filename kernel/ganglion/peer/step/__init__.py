@@ -1,1 +1,1 @@
-"""THE VALUES OF A STEP: blocks and rows, and what a declaration says of them; the only place that converts values."""
+"""THE VALUES OF A STEP: blocks and rows, laid out by a declaration; the only place that converts values."""

@@ -22,17 +22,17 @@ _SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
 
 def takes_arrays(muscle: type[Muscle]) -> bool:
-    """Return whether a muscle decides on arrays: the default `propose_batch` calls one body after the other."""
+    """Return whether a muscle decides on arrays; the default `propose_batch` decides body by body."""
     return muscle.batched and muscle.propose_batch is not Muscle.propose_batch
 
 
 def learns_arrays(brain: Brain) -> bool:
-    """Return whether a brain learns from arrays: the default `learn` thinks about one row after the other."""
+    """Return whether a brain learns from arrays; the default `learn` takes row by row."""
     return brain.batched and type(brain).learn is not Brain.learn
 
 
 class Readings(Mapping[str, Array]):
-    """Map ids to their part of a matrix, cut out when it is read."""
+    """Map ids to their columns of a matrix, sliced when read."""
 
     __slots__ = ("_layout", "_matrix")
 
@@ -51,7 +51,7 @@ class Readings(Mapping[str, Array]):
 
 
 def field_of(what: str, layout: Layout, given: Any, bodies: int = 1, names: Sequence[str] = ()) -> Field:
-    """Return a map from ids to arrays in wire form; AuthorError names an unknown, missing or wrong entry."""
+    """Return a map from ids to arrays in wire form; AuthorError: an entry is unknown, missing or wrong."""
     if not isinstance(given, Mapping):
         raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
     if bodies == 1 and layout.scalar and list(given) == list(layout.ids):  # the usual case: one number in each array
@@ -71,7 +71,7 @@ def batch_field(what: str, layout: Layout, given: Any, names: Sequence[str]) -> 
     """Return a map from ids to arrays of many bodies in wire form, checked against their spaces block by block.
 
     Raises:
-        AuthorError: It names the unknown, missing or wrong entry, and the body.
+        AuthorError: An entry is unknown, missing or wrong; it names entry and body.
     """
     count = len(names)
     if (type(given) is dict or isinstance(given, Mapping)) and given.keys() == layout.index.keys():
@@ -85,7 +85,7 @@ _KINDS = {"sensor": SensorInformation, "reward": RewardInformation, "setpoint": 
 
 
 def _blocks(layout: Layout, given: Mapping[str, Any], count: int) -> Iterator[bytes]:
-    """Yield the blocks of a layout up to one for which an array has another shape, or a type that would lose some."""
+    """Yield the blocks of a layout, up to one whose array has another shape or cannot be cast without loss."""
     for run in layout.runs:
         parts = []
         for uid, space in zip(layout.ids[run.first : run.end], layout.spaces[run.first : run.end], strict=True):
@@ -100,7 +100,7 @@ def _blocks(layout: Layout, given: Mapping[str, Any], count: int) -> Iterator[by
 
 
 def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
-    """Return the flags of bodies as bytes; one flag for all means each of them. AuthorError: a body has both."""
+    """Return the flags of bodies as bytes; one flag counts for every body. AuthorError: a body has both flags."""
     count, found = len(names), []
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         array = np.asarray(flag)
@@ -117,7 +117,7 @@ def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
 
 
 def wants_of(wants: Any, count: int) -> bytes | None:
-    """Return in wire form which bodies decide before the next step; None where that is not given."""
+    """Return in wire form which bodies decide before the next step; None if not given."""
     if wants is None:
         return None
     found = np.asarray(wants)
@@ -151,7 +151,7 @@ def _values(
 
 
 def reward_layout(rewards: Any) -> Layout:
-    """Return the layout of rewards that are declared by the first step: boxes without bounds, of the arrays' dtypes."""
+    """Return the layout of rewards that the first step declares: unbounded boxes of the arrays' dtypes."""
     if not isinstance(rewards, Mapping):
         raise AuthorError(f"rewards: expected a map from ids to arrays, found {type(rewards).__name__}")
     arrays = {str(uid): np.asarray(array) for uid, array in rewards.items()}
@@ -163,7 +163,7 @@ def reward_layout(rewards: Any) -> Layout:
 
 
 def flag_of(name: str, flag: Any) -> bool:
-    """Return a flag of the one body, which may be an array."""
+    """Return the flag of the one body, given as a boolean or an array."""
     found = np.asarray(flag)
     if found.dtype.kind != "b" or found.size != 1:
         raise AuthorError(f"{name}: expected a boolean, or one per body, found {flag!r:.80}")
@@ -171,7 +171,7 @@ def flag_of(name: str, flag: Any) -> bool:
 
 
 def state_of(batch: StepBatch, sensors: Layout, rewards: Layout) -> EnvironmentState:
-    """Return a step in the form that rewards and transformers take."""
+    """Return a step as rewards and transformers take it."""
     readings = sensors.values(field_of("sensor", sensors, batch.readings), "readings")
     earned = rewards.values(field_of("reward", rewards, batch.rewards), "rewards")
     return EnvironmentState(

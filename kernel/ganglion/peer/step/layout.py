@@ -1,10 +1,10 @@
 """Layouts: ids and spaces of a declaration, the two wire forms of values, and the conversions between them.
 
 A *field* holds the values of n bodies. As **blocks** it has one `bytes` for each maximal run of neighbouring ids of
-equal dtype, an array `[n, columns]` in C order, little-endian; our own participants speak so. As **rows** it has one
-list per body, with a number for a scalar and the bytes of a vector for anything else: so other programs may speak, and
-so a field travels in which a value is missing. The type of the first element tells which it is; without ids a field of
-blocks is an empty list.
+equal dtype, an array `[n, columns]` in C order, little-endian; Ganglion's own participants send blocks. As **rows** it
+has one list per body, with a number for a scalar and the bytes of a vector for anything else; other programs may send
+rows, and a field with a missing value travels as rows. The type of the first element tells the two forms apart; a field
+of blocks without ids is an empty list.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CODES |= {"u8": "Q", "u4": "I", "u2": "H", "u1": "B"}
 
 
 class Run(NamedTuple):
-    """Describe one block: the places of its ids, and for one body its columns, bytes and, of scalars alone, numbers."""
+    """Describe one block: the places of its ids; of one body its columns, its bytes and, of scalars, its numbers."""
 
     first: int
     end: int
@@ -52,19 +52,19 @@ class Run(NamedTuple):
 
 
 class Layout:
-    """Hold the ids and spaces of a declaration, in its order; convert values to their wire form and back.
+    """Hold the ids and spaces of a declaration in order; convert values to their wire form and back.
 
     With `missing` a value may be None: the reward of an environment that was not stepped.
 
     Attributes:
         scalar: Whether each value is a number.
         open: The places whose spaces may contain infinity.
-        types: The type of each value in a row where all are numbers; None where they are not.
+        types: The type of each value in a row of numbers; None if some value is no number.
         runs: The blocks.
         sizes: The bytes of each block of one body.
         width: The columns of `matrix`.
         pack, unpack: Convert one body's numbers to a block and back, where all values are numbers of one dtype.
-        dtype: Of `matrix`: numpy's `result_type` of the spaces, so of integers only if all are.
+        dtype: Of `matrix`: numpy's `result_type` of the spaces; an integer type only if all are integers.
     """
 
     def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
@@ -75,7 +75,7 @@ class Layout:
         self.scalar = all(space.scalar for space in self.spaces)
         self.open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
         self._ids = list(self.ids)
-        # Bounds between which a value of its type is contained, and travels as it is; None where that is not so of all.
+        # Bounds between which a value of the right type is contained and sent unchanged; None if some space has none.
         self.types = [float if space.dtype.kind == "f" else int for space in self.spaces] if self.scalar else None
         exact = self.scalar and all(s._exact is not None and s.dtype.itemsize == 8 for s in self.spaces)  # noqa: SLF001
         self._lows = [space._low for space in self.spaces] if exact else None  # noqa: SLF001
@@ -115,14 +115,14 @@ class Layout:
         return Layout([self.ids[i] for i in places], [self.spaces[i] for i in places], self._missing)
 
     def place(self, i: int) -> tuple[int, int, int, int]:
-        """Return where an id lies in blocks of one body: number of the block, begin and end in it, its size."""
+        """Return the place of an id in one body's blocks: number, begin and end in the block, size of the block."""
         number = bisect_right(self._firsts, i) - 1
         run = self.runs[number]
         begin = (self._offsets[i] - run.columns.start) * run.dtype.itemsize
         return number, begin, begin + self.spaces[i].size * run.dtype.itemsize, run.size_bytes
 
     def span(self, i: int) -> tuple[int, slice]:
-        """Return where an id lies in `matrices`: which of them, and its columns there."""
+        """Return the place of an id in `matrices`: number of the matrix, and columns."""
         number = bisect_right([run.first for run in self.runs], i) - 1
         begin = self._offsets[i] - self.runs[number].columns.start
         return number, slice(begin, begin + self.spaces[i].size)
@@ -134,16 +134,16 @@ class Layout:
         """Return each id with its space."""
         return list(zip(self.ids, self.spaces, strict=True))
 
-    # -- objects ------------------------------------------------------------------------------------------------------
+    # -- objects -----------------------------------------------------------------------------------------------------
     def sensors(self, declarations: Sequence[Mapping[str, Any]]) -> list[SensorInformation]:
-        """Return sensors without readings, with the names of their values as declarations have them."""
+        """Return sensors without readings, with the declared names of their values."""
         return [
             SensorInformation(None, space, uid, declared.get("value_ids"))
             for declared, (uid, space) in zip(declarations, self.pairs(), strict=True)
         ]
 
     def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
-        """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
+        """Return actuators with their declared no-ops, else with the values nearest to zero."""
         row = [
             declared.get("value", space.default()) for declared, space in zip(declarations, self.spaces, strict=True)
         ]
@@ -154,10 +154,9 @@ class Layout:
         ]
 
     def values_set(self, informations: Any) -> list[Any] | None:
-        """Return what informations in declared order were set to, as numbers.
+        """Return the numbers of informations in declared order, which were checked when they were set.
 
-        Each has checked its number when it was set. None says that they are not of this kind: another order, other
-        spaces, a number of another type, no number at all, or an infinite one.
+        None if the order, a space or a number's type differs, or if a value is no number or infinite.
         """
         try:
             if list(map(_UID, informations)) != self._ids or not all(map(is_, map(_SPACE, informations), self.spaces)):
@@ -169,19 +168,16 @@ class Layout:
             return None
         return values
 
-    # -- values -------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------------
     def holds(self, values: Any) -> bool:
-        """Say whether a list has only numbers of the right types within their bounds: one comparison for all of them.
-
-        False says nothing: other values may be contained, too.
-        """
+        """Return whether a list certainly has only contained numbers; False decides nothing."""
         if type(values) is not list or list(map(type, values)) != self.types or self._lows is None:
             return False
         assert self._highs is not None
         return all(map(le, self._lows, values)) and all(map(le, values, self._highs))
 
     def infinite(self, values: Sequence[Any]) -> str | None:
-        """Return the first id whose value is infinite, which spaces without bounds contain; None if there is none."""
+        """Return the first id with an infinite value, which spaces without bounds contain; None without one."""
         for i in self.open:
             value, space = values[i], self.spaces[i]
             if value is not None and not np.isfinite(value if space.scalar else space.to_vector(value)).all():
@@ -198,9 +194,9 @@ class Layout:
         ]
 
     def from_row(self, row: Any, what: str) -> list[Any]:
-        """Return the values of a row; RemoteProtocolError says which one does not fit its declaration.
+        """Return the values of a row; RemoteProtocolError names the one that does not fit its declaration.
 
-        A row of scalars of the right types is returned itself: `checked` looks at the bounds.
+        A row of scalars of the right types is returned unchanged; `checked` compares the bounds.
         """
         if self.types is not None and type(row) is list and list(map(type, row)) == self.types:
             return row
@@ -226,9 +222,9 @@ class Layout:
         except (SpaceError, ValueError, TypeError) as error:
             raise RemoteProtocolError(f"{what}.{self.ids[i]}: {error}") from error
 
-    # -- fields -------------------------------------------------------------------------------------------------------
+    # -- fields ------------------------------------------------------------------------------------------------------
     def field(self, bodies: Sequence[Sequence[Any]]) -> Field:
-        """Return contained values of each body as blocks; as rows, if one is missing."""
+        """Return contained values of bodies as blocks, or as rows if a value is missing."""
         if self.pack is not None and len(bodies) == 1:  # the usual case
             try:
                 return [self.pack(*bodies[0])]
@@ -240,14 +236,14 @@ class Layout:
         return [b"".join(chain.from_iterable(row[run.first : run.end] for row in rows)) for run in self.runs]
 
     def fits(self, field: Field, bodies: int = 1) -> bool:
-        """Say whether a field has blocks of so many bodies; their values are not looked at."""
+        """Return whether a field has blocks of so many bodies; the values are not compared."""
         if len(self.sizes) == 1:  # the usual case
             return len(field) == 1 and type(field[0]) is bytes and len(field[0]) == self.sizes[0] * bodies
         sizes = self.sizes if bodies == 1 else [size * bodies for size in self.sizes]
         return list(map(type, field)) == self._bytes and list(map(len, field)) == sizes
 
     def values(self, field: Field, what: str) -> list[Any]:
-        """Return the values of one body, which its sender has checked; RemoteProtocolError if there are others."""
+        """Return the values of one body, checked by the sender; RemoteProtocolError: a value does not fit."""
         if self.unpack is not None and len(field) == 1 and type(field[0]) is bytes:  # the usual case
             try:
                 return list(self.unpack(field[0]))
@@ -256,7 +252,7 @@ class Layout:
         return self.bodies(field, what)[0]
 
     def bodies(self, field: Field, what: str, count: int = 1) -> list[list[Any]]:
-        """Return the values of each body, arrays as views; RemoteProtocolError says which do not fit."""
+        """Return the values of each body, arrays as views; RemoteProtocolError names a value that does not fit."""
         if not self.fits(field, count):
             if is_blocks(field) and field:
                 raise self._misfit(field, what, count)
@@ -277,7 +273,7 @@ class Layout:
         return found
 
     def _of_vector(self, i: int, vector: Array, run: Run, what: str) -> Any:
-        """Return one value of a body's part of a block."""
+        """Return one value out of a body's part of a block."""
         space = self.spaces[i]
         begin = self._offsets[i] - run.columns.start
         part = vector[begin : begin + space.size]
@@ -292,11 +288,11 @@ class Layout:
         return [self.to_row(values) for values in self.bodies(field, "values", count)]
 
     def checked(self, field: Field, what: str, finite: bool = False, count: int = 1) -> Field:
-        """Return a field from outside in the form of our own hosts: blocks, or rows if a value is missing.
+        """Return a field of another program as blocks, or as rows if a value is missing.
 
-        An integer where a float is declared becomes one, nested lists become bytes, so that equal programs in different
-        languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is NaN, or,
-        with `finite`, infinite.
+        An integer becomes a float where a float is declared, and nested lists become bytes, so that equal programs in
+        different languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is
+        NaN, or, with `finite`, infinite.
         """
         if self.fits(field, count) and self.contains(field, finite, count):
             return field
@@ -313,12 +309,12 @@ class Layout:
         return self.field(found)
 
     def contains(self, field: Field, finite: bool, count: int) -> bool:
-        """Compare each block with the bounds of its ids, all bodies at once; False says nothing."""
+        """Compare blocks with the bounds of their ids, all bodies at once; False decides nothing."""
         for run, block, bounds in zip(self.runs, field, self._bounds[finite], strict=True):
             if bounds is None:
                 return False
             matrix = run.matrix(block, count)
-            # The ufunc itself: `all` of an array passes through two functions of Python before it.
+            # The ufunc itself: `all` of an array calls two Python functions first.
             if not np.logical_and.reduce((bounds[0] <= matrix) & (matrix <= bounds[1]), axis=None):
                 return False
         masks = self._masks
@@ -326,9 +322,9 @@ class Layout:
 
     @cached_property
     def _bounds(self) -> list[list[tuple[Array, Array] | None]]:
-        """Return the bounds of the columns of each block, and the same with finite ones in the place of infinite ones.
+        """Return the bounds of the columns of each block, and the same bounds made finite.
 
-        None is in the place of composites, which say themselves what they contain. NaN is within no bounds.
+        A block of composites has None: its spaces compare. NaN is within no bounds.
         """
         found: list[list[tuple[Array, Array] | None]] = [[], []]
         for run in self.runs:
@@ -352,11 +348,11 @@ class Layout:
                 return RemoteProtocolError(f"{what}.{ids}: {text}")
         return RemoteProtocolError(f"{what}: expected {len(self.runs)} blocks, found {len(field)}")
 
-    # -- arrays -------------------------------------------------------------------------------------------------------
+    # -- arrays ------------------------------------------------------------------------------------------------------
     def matrix(self, fields: Sequence[Field], what: str) -> Array:
-        """Return fields of one body each as `[fields, columns]`, read-only: each value as the vector of its space.
+        """Return fields of one body each as `[fields, columns]`, read-only, each value as the vector of its space.
 
-        What is missing is NaN. RemoteProtocolError says which value does not fit its declaration.
+        A missing value is NaN. RemoteProtocolError names a value that does not fit its declaration.
         """
         if len(fields) == len(self.runs) == 1 and self.fits(fields[0]):  # the usual case, without a copy
             return self.runs[0].matrix(fields[0][0], 1)
@@ -378,7 +374,7 @@ class Layout:
         return found
 
     def matrices(self, field: Field, count: int) -> list[Array]:
-        """Return the blocks of a field that fits as matrices `[bodies, columns]`, read-only views."""
+        """Return the blocks of a fitting field as matrices `[bodies, columns]`, read-only views."""
         if len(field) == len(self.runs) == 1:
             return [self.runs[0].matrix(field[0], count)]
         return [run.matrix(block, count) for run, block in zip(self.runs, field, strict=True)]
@@ -388,7 +384,7 @@ class Layout:
         return [np.zeros((count, run.width), run.dtype) for run in self.runs]
 
     def side_by_side(self, runs: Sequence[Array]) -> Array:
-        """Return matrices `[bodies, columns]` of the blocks as one of the layout's dtype, read-only."""
+        """Join the matrices of the blocks into one `[bodies, columns]` of the layout's dtype, read-only."""
         found = runs[0] if len(runs) == 1 else np.hstack(runs) if runs else np.empty((0, 0))
         found.setflags(write=False)
         return found
@@ -411,7 +407,7 @@ class Layout:
         return part.astype(space.dtype, copy=False)
 
     def arrays(self, field: Field, count: int = 1) -> dict[str, Array]:
-        """Return a field that fits by id, `[bodies, *shape]`, as read-only views; a Tuple or Dict as its vector."""
+        """Return a fitting field by id, `[bodies, *shape]`, as read-only views; a Tuple or Dict as its vector."""
         found: dict[str, Array] = {}
         for run, block in zip(self.runs, field, strict=True):
             matrix = run.matrix(block, count)
@@ -423,11 +419,11 @@ class Layout:
 
 
 class Cut:
-    """Cut the fields of a layout out of those of sources: an agent's readings out of those of environments.
+    """Select the fields of a layout from the fields of sources: an agent's readings from those of environments.
 
     Attributes:
-        layout: Of the cut values.
-        whole: The source whose whole field is cut, in its order; None if there is no such source.
+        layout: Of the selected values.
+        whole: The source whose whole field is selected, in its order; None if there is no such source.
     """
 
     def __init__(
@@ -441,7 +437,7 @@ class Cut:
         self._parts = [self._parts_of(run) for run in self.layout.runs]
 
     def _parts_of(self, run: Run) -> list[tuple[int, int, int, int, int]]:
-        """Return of which bytes a block consists: source, number and size of its block, begin and end there."""
+        """Return the parts of a block: source, number and size of the source's block, begin and end there."""
         found: list[tuple[int, int, int, int, int]] = []
         for source, place in self._places[run.first : run.end]:
             number, begin, end, size = self._sources[source].place(place)
@@ -451,7 +447,7 @@ class Cut:
         return found
 
     def __call__(self, fields: Sequence[Field], count: int = 1) -> Field:
-        """Return the cut of the fields of all sources, of so many bodies."""
+        """Return the selected fields of `count` bodies."""
         if self.whole is not None:
             return fields[self.whole]
         bodies = range(count)
@@ -471,7 +467,7 @@ class Cut:
 
 
 class Masks:
-    """Keep which sensors are masks of which actuators; false without masks.
+    """Hold which sensors are masks of which actuators; false without masks.
 
     Attributes:
         columns: The columns of the masks in observations, see `mask_columns`.
@@ -491,18 +487,18 @@ class Masks:
         return bool(self._parts)
 
     def of(self, readings: Sequence[Array]) -> dict[str, Array]:
-        """Return which values are allowed by matrices of readings: actuator id -> `[bodies, n]`."""
+        """Return the values that matrices of readings allow: actuator id -> `[bodies, n]`."""
         return {uid: readings[number][:, part] != 0 for uid, (number, part), _, _ in self._parts}
 
     def offer(self, offered: Iterable[ActuatorInformation], readings: Sequence[Array]) -> None:
-        """Show one body what it may set."""
+        """Set the allowed values on the actuators of one body."""
         masks = self.of(readings)
         for it in offered:
             if it.uid in masks:
                 it.mask = masks[it.uid][0]
 
     def check(self, readings: Sequence[Array], setpoints: Sequence[Array], names: Sequence[str] = ()) -> None:
-        """Compare matrices of setpoints with what is allowed; OutOfActionSpaceError names id, body and values."""
+        """Compare matrices of setpoints with the allowed values; OutOfActionSpaceError names id, body and values."""
         for uid, (number, part), (place, column), start in self._parts:
             allowed, values = readings[number][:, part], setpoints[place][:, column] - start
             for body in np.flatnonzero(np.take_along_axis(allowed, values, 1)[:, 0] == 0).tolist():
@@ -512,7 +508,7 @@ class Masks:
                 raise OutOfActionSpaceError(f"setpoint {uid}{of}: only {text} is allowed now, found {found}")
 
     def allowed(self, readings: Sequence[Array], setpoints: Sequence[Array]) -> Field:
-        """Return matrices of setpoints as blocks, with the first allowed value in the place of forbidden ones."""
+        """Return matrices of setpoints as blocks; the first allowed value replaces a forbidden one."""
         found = [run.copy() for run in setpoints]
         for _, (number, part), (place, column), start in self._parts:
             allowed, values = readings[number][:, part], found[place][:, column]
@@ -522,7 +518,7 @@ class Masks:
 
 
 def mask_fault(sensors: Layout, actuators: Layout) -> str | None:
-    """Return what is wrong with the masks of a declaration: each is of a Discrete actuator of its size."""
+    """Return the fault of the masks of a declaration; None if each mask is of a Discrete actuator of its size."""
     known: dict[str, str] = {}
     for uid, space in sensors.pairs():
         if not isinstance(space, Mask):
@@ -539,15 +535,15 @@ def mask_fault(sensors: Layout, actuators: Layout) -> str | None:
 
 
 class Groups:
-    """Hold the layouts of many bodies, of which each has one: that of its group.
+    """Hold the layout of each group of bodies.
 
-    Matrices of them all are those of one layout after the other, each with a row for every body; a body has zeros in
-    those of other groups. A field has the blocks of one layout after the other, each with the bodies of its group
-    alone; as rows it has those of the bodies of one group after the other.
+    Matrices are those of one layout after the other, with a row for every body; a body has zeros in those of other
+    groups. Blocks are those of one layout after the other, with the bodies of its group alone. Rows are those of the
+    bodies of one group after the other.
 
     Args:
         layouts: Of each group.
-        of: The group of each body, None where there is one group.
+        of: The group of each body; None with one group.
     """
 
     def __init__(self, layouts: Sequence[Layout], of: Array | None) -> None:
@@ -570,7 +566,7 @@ class Groups:
         return max(sum(layout.sizes) for layout in self.layouts)
 
     def parts(self, places: Array) -> list[tuple[Layout, slice, slice]]:
-        """Return of bodies sorted by groups: layouts, which matrices are theirs, which of these bodies."""
+        """Return for each group its layout, its matrices, and its places among bodies sorted by groups."""
         if self.of is None:
             return [(self.layouts[0], slice(0, self.firsts[1]), slice(0, len(places)))]
         ends = np.searchsorted(self.of[places], range(len(self.layouts) + 1)).tolist()
@@ -578,7 +574,7 @@ class Groups:
         return [(layout, slice(*runs), slice(*span)) for layout, (runs, span) in zip(self.layouts, spans, strict=True)]
 
     def packed(self, runs: Sequence[Array], places: Array, rows: Array | slice) -> bytes:
-        """Return rows of the matrices that bodies of one group have, which are at these places: block after block."""
+        """Return the matrices' rows of bodies of one group, at these places, block after block."""
         if self.of is not None:
             group = int(self.of[places[0]])
             runs = runs[self.firsts[group] : self.firsts[group + 1]]
@@ -595,7 +591,7 @@ class Groups:
         return found
 
     def fields(self, field: Field, places: Array, what: str) -> list[Field]:
-        """Return the field of each group out of one of bodies sorted by groups; RemoteProtocolError: it has not all."""
+        """Split a field of bodies sorted by groups into one per group; RemoteProtocolError: a part is missing."""
         parts, blocks = self.parts(places), is_blocks(field) and (bool(field) or not len(places))
         expected = self.firsts[-1] if blocks else len(places)
         if len(field) != expected:
@@ -604,7 +600,7 @@ class Groups:
         return [field[runs] if blocks else field[span] for _, runs, span in parts]
 
     def matrices(self, field: Field, places: Array, what: str, finite: bool = False) -> list[Array]:
-        """Return a field of bodies sorted by groups as matrices; RemoteProtocolError says what does not fit."""
+        """Return a field of bodies sorted by groups as matrices; RemoteProtocolError names what does not fit."""
         if self.of is None:
             (layout,), count = self.layouts, len(places)
             fits = layout.fits(field, count)
@@ -626,7 +622,7 @@ def of_group(declarations: Iterable[Mapping[str, Any]], number: int) -> list[Map
 
 
 def blocks_of(runs: Sequence[Array], places: Array | None = None) -> Field:
-    """Return matrices, one for each block, in wire form: of all bodies, or of those at some places."""
+    """Return matrices, one for each block, in wire form: those of all bodies, or of the bodies at some places."""
     if places is None:
         return [runs[0].tobytes()] if len(runs) == 1 else [run.tobytes() for run in runs]
     return [run[places].tobytes() for run in runs]
@@ -647,7 +643,7 @@ def is_blocks(field: Field) -> bool:
 
 
 def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[str, Space]]) -> str | None:
-    """Return what is wrong with `between: zero` of a body (b None: of one that may be spawned); None if valid."""
+    """Return the fault of `between: zero` of a body (b None: of bodies that may be spawned); None if valid."""
     for name, space in actuators:
         try:
             space.from_vector(np.zeros(space.size, space.dtype))

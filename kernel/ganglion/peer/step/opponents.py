@@ -1,4 +1,4 @@
-"""Opponents: snapshots of a model, which of them a team plays by, which team learns; ratings."""
+"""Opponents: snapshots of a model, the draw of one for a team, the turns of learning teams, ratings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kept = TypeVar("Kept")
 
 
 class Pool(Generic[Kept]):
-    """Keep the newest `window` snapshots of a model, the oldest first; one is due every so many learned transitions."""
+    """Keep the newest `window` snapshots of a model, oldest first; one is due every `every` learned transitions."""
 
     def __init__(self, window: int, snapshot_every: int) -> None:
         self.window, self._every, self._learned = window, snapshot_every, 0
@@ -24,7 +24,7 @@ class Pool(Generic[Kept]):
         return self._learned // self._every > before
 
     def add(self, snapshot: Kept) -> None:
-        """Keep a snapshot, in place of the oldest once the pool is full."""
+        """Add a snapshot; a full pool drops its oldest."""
         self.snapshots = [*self.snapshots, snapshot][-self.window :]
 
     def state(self) -> list[Any]:
@@ -32,18 +32,18 @@ class Pool(Generic[Kept]):
         return [self._learned, self.snapshots]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         self._learned, self.snapshots = state[0], list(state[1])
 
 
 class Draws:
-    """Draw opponents out of one stream, that of a team in a worker."""
+    """Draw opponents from the stream of one team in a worker."""
 
     def __init__(self, stream: bytes, latest: float) -> None:
         self._rng, self._latest = generator_from_words(stream), latest
 
     def draw(self, count: int) -> int | None:
-        """Return the place of one of so many snapshots, None for the current model; without snapshots it is that."""
+        """Return the place of one of `count` snapshots; None is the current model, always without snapshots."""
         if self._rng.random() < self._latest or not count:
             return None
         return int(self._rng.integers(count))
@@ -55,14 +55,14 @@ class Draws:
         return [hex(numbers["state"]), hex(numbers["inc"]), found["has_uint32"], found["uinteger"]]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         numbers = {"state": int(state[0], 16), "inc": int(state[1], 16)}
         own = self._rng.bit_generator
         own.state = {**own.state, "state": numbers, "has_uint32": state[2], "uinteger": state[3]}
 
 
 class Opponents:
-    """Keep the pools of a model, and draw out of them for muscles, each by its own stream.
+    """Keep the pools of a model and draw from them for muscles, each by its own stream.
 
     Args:
         pools: How many snapshots each keeps, and how many learned transitions lie between two.
@@ -76,7 +76,7 @@ class Opponents:
         }
 
     def learned(self, count: int, snapshot: Callable[[], list[Any]]) -> None:
-        """Count learned transitions; keep a snapshot in each pool in which one is due."""
+        """Count learned transitions; add a snapshot to each pool in which one is due."""
         due = [pool for pool in self._pools if pool.learned(count)]
         if due:
             taken = snapshot()
@@ -84,18 +84,18 @@ class Opponents:
                 pool.add(taken)
 
     def draw(self, name: str) -> list[Any] | None:
-        """Return the snapshot that is drawn for a muscle, None for the current model."""
+        """Return the snapshot drawn for a muscle; None is the current model."""
         number, draws = self._players[name]
         snapshots = self._pools[number].snapshots
         place = draws.draw(len(snapshots))
         return None if place is None else snapshots[place]
 
     def state(self) -> list[Any]:
-        """Return all that changes, as plain values."""
+        """Return the changing state as plain values."""
         return [[pool.state() for pool in self._pools], {name: one.state() for name, (_, one) in self._players.items()}]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         for pool, known in zip(self._pools, state[0], strict=True):
             pool.restore(known)
         for name, known in state[1].items():
@@ -103,12 +103,12 @@ class Opponents:
 
 
 class Turns:
-    """Decide whose models change, and which agents learn, of a worker's agents that play by a pool.
+    """Decide when agents of a worker that act by a pool change models, and which of them learn.
 
     Args:
         swap_every: Decisions between two draws, of each.
-        rotate_every: Decisions of the team that learns until the next one does.
-        teams: Numbers of the agents that take turns in learning, team by team; none: models of all are drawn.
+        rotate_every: Decisions of the learning team until the next team learns.
+        teams: Numbers of the agents that take turns in learning, team by team; empty: models of all are drawn.
     """
 
     def __init__(self, swap_every: Sequence[int], rotate_every: int | None, teams: Sequence[Sequence[int]]) -> None:
@@ -119,11 +119,11 @@ class Turns:
 
     @property
     def learning(self) -> Sequence[int]:
-        """Return the team that learns by the current model; None where teams do not take turns."""
+        """Return the team that learns, by the current model; None if teams do not take turns."""
         return self._teams[self._turn] if self._teams else ()
 
     def learns(self, one: int) -> bool:
-        """Return whether decisions of an agent are learned from: of teams that take turns, one at a time."""
+        """Return whether decisions of an agent are learned from; of teams that take turns one learns at a time."""
         return one not in self._taking or one in self.learning
 
     def decided(self, one: int, count: int) -> None:
@@ -131,11 +131,11 @@ class Turns:
         self._decided[one] += count
 
     def again(self, one: int) -> None:
-        """Let an agent change its model in any case, since its muscle is new."""
+        """Make a change of an agent's model due, since its muscle is new."""
         self._fresh.append(one)
 
     def due(self) -> list[int]:
-        """Return whose models change now, in order; at first all. Their counts restart."""
+        """Return the agents whose models change now, in order, at first all; restart their counts."""
         before, found, self._fresh = self.learning, {*self._fresh}, []
         if self._rotate_every is not None and sum(self._decided[one] for one in before) >= self._rotate_every:
             self._turn = (self._turn + 1) % len(self._teams)
@@ -147,11 +147,11 @@ class Turns:
         return sorted(found)
 
     def state(self) -> list[Any]:
-        """Return the counts, and whose turn it is."""
+        """Return the counts and the learning team."""
         return [list(self._decided), list(self._fresh), self._turn]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Become what `state` said."""
+        """Restore what `state` returned."""
         self._decided, self._fresh, self._turn = list(state[0]), list(state[1]), state[2]
 
 

@@ -1,4 +1,4 @@
-"""Timelines: what is due in a tick, which bodies decide, which episodes end, what ends a phase; index arrays.
+"""Timelines: what is due in a tick, which bodies decide, which episodes end, what ends a phase; by index arrays.
 
 A *row* is the number of a body in the table of its worker, in the order of agents, environments and `b`. An environment
 has one timeline for all its bodies, or with `episode_end: each` one for each of them.
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 BUDGET = "truncated: budget"
 _MOST = 2**62
-_NOBODY: Array = np.zeros(0, np.int64)  # one array for all: no view of another one, which a snapshot would refuse
+_NOBODY: Array = np.zeros(0, np.int64)  # an array that is no view: a snapshot refuses views
 Spawned = tuple[Array, Array]
 """Rows of bodies that an environment spawns, and their numbers b."""
 BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
@@ -26,7 +26,7 @@ BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
 
 
 class Clock(NamedTuple):
-    """Describe when an environment steps, and what ends its episodes and its phase; None is no bound.
+    """Describe when an environment steps, and what ends its episodes and its phase; None means no bound.
 
     `end` is `all`, `any`, `each`, `environment`, or the number of the row whose end ends the episode.
     """
@@ -41,10 +41,10 @@ class Clock(NamedTuple):
 
 
 class EndedEpisode(NamedTuple):
-    """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
+    """Describe an ended episode; `row` is its body with `each`, None for an episode of the environment.
 
-    `closed` are the rows of bodies that lived until its end: their last transitions are truncated. A `lost` episode
-    counts for no body. `b` is the number of the body then: another body may have its row later.
+    `closed` are the rows of bodies alive at the end: their last transitions are truncated. A `lost` episode counts for
+    no body. `b` is the number of the body at the end; the row may get another body later.
     """
 
     environment: int
@@ -69,7 +69,7 @@ class Timelines:
         numbers: The b of each row; -1 of a row for bodies that are spawned.
 
     Attributes:
-        tick: The running one.
+        tick: The current tick.
         rows: Environment -> its rows, ascending: those of the document's bodies, then those for spawned bodies.
         static: Environment -> the rows of the document's bodies.
         b: The number of the body of a row, -1 before the first one, per row.
@@ -103,10 +103,10 @@ class Timelines:
         self._period, self._offset = period, offset
         self._always = bool((period == 1).all() and (offset == 0).all())
         count = len(environment)
-        self._want, self._wanted = np.full(count, BY_CLOCK, np.uint8), 0  # what environments say of the next step
+        self._want, self._wanted = np.full(count, BY_CLOCK, np.uint8), 0  # the wants of environments
         self.alive, self.fresh = np.zeros(count, bool), np.zeros(count, bool)
         self.step, self.episode, self._made = (np.zeros(count, np.int64) for _ in range(3))
-        self.spent = [len(rows) == 0 for rows in self.rows]  # an environment without bodies has no part in the phase
+        self.spent = [len(rows) == 0 for rows in self.rows]  # an environment without bodies takes no part in the phase
         self.steps, self.episodes, self._steps_made, self.more = ([0] * len(clocks) for _ in range(4))
         self.more_of = np.zeros(count, np.int64)
 
@@ -116,7 +116,7 @@ class Timelines:
     )
 
     def state(self) -> dict[str, Any]:
-        """Return all that changes, as copies of plain values and arrays."""
+        """Return the changing state as copies of plain values and arrays."""
         values = {name: getattr(self, name) for name in self.STATE}
         return {name: value if type(value) is int else value.copy() for name, value in values.items()}
 
@@ -126,9 +126,9 @@ class Timelines:
             value = state[name]
             setattr(self, name, value if type(value) is int else value.copy())
 
-    # -- who is due ---------------------------------------------------------------------------------------------------
+    # -- what is due -------------------------------------------------------------------------------------------------
     def due(self, tick: int | None = None) -> list[int]:
-        """Return the environments that step in a tick, the running one if None."""
+        """Return the environments that step in a tick; None is the current one."""
         k = self.tick if tick is None else tick
         return [
             e
@@ -137,7 +137,7 @@ class Timelines:
         ]
 
     def skip(self) -> None:
-        """Go on to the first tick, from the running one on, in which an environment is due, if there is one."""
+        """Advance to the first tick, from the current one on, in which an environment is due, if there is one."""
         waits = [
             max(clock.offset - self.tick, 0) if self.tick < clock.offset else -(self.tick - clock.offset) % clock.period
             for e, clock in enumerate(self.clocks)
@@ -156,7 +156,7 @@ class Timelines:
         return self._by_clock(np.flatnonzero(found))
 
     def _by_clock(self, rows: Array) -> Array:
-        """Return which of these living bodies decide, by their clocks or by the wants of their environments."""
+        """Select the living bodies that decide, by their clocks or by the wants of their environments."""
         if self._always and not self._wanted:
             return rows
         since = self.step[rows] - self._offset[rows]
@@ -168,7 +168,7 @@ class Timelines:
         return found
 
     def want(self, environment: int, rows: Array, wants: Array | None) -> None:
-        """Take the wants of a reply for the next decisions of these bodies; None: their clocks decide."""
+        """Set the wants of a reply for the next decisions of these bodies; None: by their clocks."""
         if wants is not None:
             self._wanted = 1
         if self._wanted:
@@ -180,9 +180,9 @@ class Timelines:
         found: Array = self.alive[self.rows[environment]].nonzero()[0]
         return found
 
-    # -- what an answer ends ------------------------------------------------------------------------------------------
+    # -- ends --------------------------------------------------------------------------------------------------------
     def begin(self, environment: int) -> None:
-        """Begin an episode of the bodies of an environment; with `each` of those whose budget is not spent."""
+        """Begin an episode of the bodies of an environment; with `each`, of the bodies whose budget is not spent."""
         rows, clock = self.static[environment], self.clocks[environment]
         self.want(environment, rows, None)
         if clock.end != "each":
@@ -192,25 +192,22 @@ class Timelines:
         self._begin(rows)
 
     def _unspent(self, environment: int) -> Array:
-        """Return for each body of the document, with `each`, whether its budget allows more steps."""
+        """Return, with `each`, whether the budget of each body of the document allows more steps."""
         rows, clock = self.static[environment], self.clocks[environment]
         episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
         found: Array = (self.episode[rows] - self.more_of[rows] < episodes) & (self._made[rows] < steps)
         return found
 
     def limits(self, environment: int) -> dict[str, Any]:
-        """Return the budgets of an environment with `each` for its host, and the progress of its bodies.
-
-        Lists have a number for each body.
-        """
+        """Return the budgets of an environment with `each` and the progress of its bodies, as lists by body."""
         rows, clock = self.rows[environment], self.clocks[environment]
-        more = np.where(self.spare[rows], 0, self.more_of[rows])  # a spawned body has the budget as it is
+        more = np.where(self.spare[rows], 0, self.more_of[rows])  # a spawned body has the whole budget
         budget = None if clock.budget_episodes is None else (clock.budget_episodes + more).tolist()
         found = {"max_steps": clock.max_steps, "budget_steps": clock.budget_steps, "budget_episodes": budget}
         return {**found, "episodes": self.episode[rows].tolist(), "made": self._made[rows].tolist()}
 
     def settle(self, environment: int) -> None:
-        """Update whether the budget of an environment is spent, after its episodes were closed from outside."""
+        """Update whether the budget of an environment is spent, after `close`."""
         clock = self.clocks[environment]
         if clock.end == "each":
             self.spent[environment] = not self._unspent(environment).any()
@@ -219,7 +216,7 @@ class Timelines:
             self.spent[environment] = episodes == clock.budget_episodes or steps == clock.budget_steps
 
     def grant(self) -> None:
-        """Renew the budget of episodes of each environment, or of each body."""
+        """Grant each environment, or each body, its budget of episodes again."""
         self.more, self.more_of = list(self.episodes), self.episode.copy()
         self.spent = [len(rows) == 0 for rows in self.rows]
 
@@ -230,14 +227,14 @@ class Timelines:
     def take(
         self, environment: int, rows: Array, flags: Array, own: int, begun: Array, spawned: Spawned | None = None
     ) -> list[EndedEpisode]:
-        """Take a step: the flags of these rows, the environment's own, and the rows whose next episode begins in it.
+        """Record a step: the flags of these rows, the environment's flags, the rows whose next episode begins in it.
 
         Ended bodies, and bodies of an ended episode, are no longer alive; with `each` those of `begun` are alive again.
         `spawned` bodies are alive from now on, unless the episode of their environment ends with this step.
         """
         self.step[rows] += 1
         self._made[rows] += 1
-        nobody = flags.tobytes().count(0) == len(flags)  # `any` of an array passes through two functions of Python
+        nobody = flags.tobytes().count(0) == len(flags)  # `any` of an array calls two Python functions first
         ended, flags = (rows[:0], flags[:0]) if nobody else (rows[flags != 0], flags[flags != 0])
         self.alive[ended] = False
         if self.clocks[environment].end == "each":
@@ -288,7 +285,7 @@ class Timelines:
             self.episode[ended] += 1
             self._begin(begun)
         spent = 1 not in self.alive[self.static[environment]].tobytes()
-        if spent and self.dynamic:  # the others have no budgets by which the phase could end
+        if spent and self.dynamic:  # others have no budget that could end the phase
             found += self.close(environment, BUDGET)
         self.spent[environment] = spent
         return found
@@ -311,7 +308,7 @@ class Timelines:
         return [over]
 
     def _satisfying(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> int | None:
-        """Return the flags of the bodies whose end satisfies the environment's rule in this step; None without any."""
+        """Return the flags of the bodies whose end ends the episode by the environment's rule; None without any."""
         end = self.clocks[environment].end
         if end == "environment":
             return own or None
@@ -333,9 +330,9 @@ class Timelines:
         return EndedEpisode(environment, None, number, steps, terminated, reason, closed, lost)
 
     def close(self, environment: int, reason: str, lost: bool = False) -> list[EndedEpisode]:
-        """Close the open episodes of an environment from outside; episodes without a step do not count.
+        """Close the open episodes of an environment; episodes without a step do not count.
 
-        `lost` episodes are recorded in any case, and do not count for the budget.
+        A `lost` episode is recorded in any case and does not count for the budget.
         """
         rows = self.rows[environment]
         if self.spent[environment] or not self.open(environment):
@@ -359,7 +356,7 @@ class Timelines:
         return found
 
     def open(self, environment: int) -> bool:
-        """Return whether a body of an environment is alive, or its episode goes on without bodies."""
+        """Return whether a body of an environment is alive, or its episode continues without bodies."""
         return self.steps[environment] > 0 or 1 in self.alive[self.rows[environment]].tobytes()
 
     @property
@@ -389,7 +386,7 @@ class Pace:
         self.at[environment] += self._periods[environment]
 
     def join(self) -> None:
-        """Let all environments step next behind the last step of any."""
+        """Set the next step of all environments behind the last step of any."""
         last = max(map(self.since, range(len(self.at))))
         for environment, period in enumerate(self._periods):
             self.at[environment] += -((self.at[environment] - last) // period) * period
@@ -399,7 +396,7 @@ class Pace:
         return max(0, self.at[environment] - self._periods[environment] + 1)
 
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
-        """Return whether an environment may step next; `spent` ones hold up no other."""
+        """Return whether an environment may step next; `spent` environments delay no other."""
         if self.lead is None:
             return True
         slowest = min(at for at, done in zip(self.at, spent, strict=True) if not done)
@@ -411,6 +408,6 @@ def closed_flags(flags: Array, rows: Array, over: Sequence[EndedEpisode]) -> Arr
     closed = [one.closed for one in over if len(one.closed)]
     if not closed:
         return flags
-    # A row whose body has ended may be that of a spawned one by now, which was closed.
+    # The row of an ended body may have a spawned body by now, which was closed.
     found: Array = np.where((flags == 0) & np.isin(rows, np.concatenate(closed)), np.uint8(TRUNCATED), flags)
     return found
