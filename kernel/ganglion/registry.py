@@ -451,13 +451,16 @@ def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     Args:
         plan: As `Plan.to_map` gives it.
     """
-    from ganglion.sdk.part import check_parameters  # the sdk needs numpy, which the command line must not import
+    from ganglion.sdk.part import Part, check_parameters  # the sdk needs numpy, which the command line must not import
 
     faults: dict[tuple[str, str], dict[str, Any]] = {}
     for kind, plugin, params in _named(Plan.from_map(dict(plan))):
         try:
             target = load(kind, plugin.name, plan["folder"], plan["allow"])
             check_parameters(target, params)
+            if params and getattr(target, "__init__", None) is Part.__init__:
+                text = f"`{plugin.name}` has no constructor, so that nothing checks the params {', '.join(params)}"
+                faults.setdefault((plugin.at, text), fault(plugin.at, text, "warning"))
         except PluginInvalid as error:
             faults.setdefault((plugin.at, str(error)), fault(plugin.at, str(error)))
     return list(faults.values())

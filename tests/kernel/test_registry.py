@@ -20,6 +20,8 @@ class Good(Muscle):
     def __init__(self, gain=1.0): pass
     def propose_actions(self, sensors, actuators_available): return actuators_available
 class Abstract(Muscle): pass
+class Plain(Muscle):
+    def propose_actions(self, sensors, actuators_available): return actuators_available
 class Stranger: pass
 def factory(): return Good()
 """
@@ -307,3 +309,8 @@ def test_deep_check(tmp_path: Path, install: Install) -> None:
     assert "gian" in fault["message"]
     (fault,) = registry.deep_check(plan("own_muscle:Stranger", {}).to_map())
     assert "muscle `own_muscle:Stranger` is not a subclass of Muscle" == fault["message"]
+    (fault,) = registry.deep_check(plan("own_muscle:Plain", {"gain": 2.0}).to_map())
+    assert ("warning", "`own_muscle:Plain` has no constructor, so that nothing checks the params gain") == (
+        fault["severity"],
+        fault["message"],
+    )

@@ -369,17 +369,24 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
 
 
 def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault:
-    """Return the fault of a text that is not YAML, at a quote that seems to be unclosed if there is one."""
-    mark = error.problem_mark or error.context_mark
+    """Return the fault of a text that is not YAML, where its cause seems to be: a quote, a tab, a missing colon."""
+    mark, context = error.problem_mark or error.context_mark, error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     said = ", ".join(part for part in (error.context, error.problem) if part)
-    if error.context == "while scanning a quoted scalar" and error.context_mark is not None:
-        opened, how = error.context_mark, "is not closed"
+    if error.context == "while scanning a quoted scalar" and context is not None:
+        line, column, said = context.line, context.column, "the quote that is opened here is not closed"
     elif spread is not None and spread.style in ("'", '"') and spread.end_mark.line == line:
-        opened, how = spread.start_mark, f"is closed in line {line + 1} only, and behind it: {said}"
-    else:
-        if line >= len(source.lines):  # libyaml counts one line too many for an end without a newline
-            line = len(source.lines) - 1
-            column = len(source.line(line))
-        return Node(None, source, line, column).fault(f"not YAML: {said}")
-    return Node(None, source, opened.line, opened.column).fault(f"not YAML: the quote that is opened here {how}")
+        said = f"the quote that is opened here is closed in line {line + 1} only, and behind it: {said}"
+        line, column = spread.start_mark.line, spread.start_mark.column
+    elif source.line(line)[column : column + 1] == "\t":
+        said = "a tab; lines are indented by spaces alone"
+    elif "mapping values" in said and ":" not in source.line(line)[:column] + source.line(line - 1) and line:
+        line -= 1  # what should be a key goes on as text in the next line
+        column = len(source.line(line)) - len(source.line(line).lstrip())
+        said = "expected `key: value`, found no colon"
+    elif line >= len(source.lines):  # libyaml counts one line too many for an end without a newline
+        line = len(source.lines) - 1
+        column = len(source.line(line))
+    if error.context and context is not None and "a flow" in said and (context.line, context.column) < (line, column):
+        said = said.replace(error.context, f"{error.context} that begins at {context.line + 1}:{context.column + 1}")
+    return Node(None, source, line, column).fault(f"not YAML: {said}")

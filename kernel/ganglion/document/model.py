@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -574,10 +574,24 @@ def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
         details = error.errors(include_url=False, include_input=False)
     else:
         return []
-    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][: limits.DOCUMENT_FAULTS]
+    details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])]
+    details = _around(details, form)[: limits.DOCUMENT_FAULTS]
     found = [(detail["type"] == "missing", *_fault(root, detail, form)) for detail in details]
     meant = {location for missing, location, _ in found if not missing}
     return [fault for missing, location, fault in found if not missing or location not in meant]
+
+
+def _around(details: list[Any], form: type[Form]) -> list[Any]:
+    """Join a missing key and unknown keys beside it that are to be within it: they are one fault."""
+    found = list(details)
+    for missing in (detail for detail in details if detail["type"] == "missing"):
+        *place, key = missing["loc"]
+        inner = forms_within(_model(place, form)).get(key)
+        beside = [it for it in found if it["type"] == "extra_forbidden" and list(it["loc"][:-1]) == place]
+        if inner is not None and beside and all(it["loc"][-1] in inner.model_fields for it in beside):
+            missing["around"] = ", ".join(f"`{it['loc'][-1]}`" for it in beside)
+            found = [it for it in found if it not in beside]
+    return found
 
 
 def _in_bad_entry(root: Node, location: Location) -> bool:
@@ -592,7 +606,8 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
     location: Location = detail["loc"]
     if detail["type"] == "missing":
         node = _node(root, location[:-1])
-        return location, node.fault(f"missing key `{location[-1]}`")
+        around = f" around {detail['around']}" if "around" in detail else ""
+        return location, node.fault(f"missing key `{location[-1]}`{around}")
     if detail["type"] == "extra_forbidden":
         return _unknown(root, location, form)
     node = _node(root, location)
@@ -614,12 +629,29 @@ def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location
     key = str(location[-1])
     parent = _node(root, location[:-1])
     model = _model(location[:-1], form)
-    known = [*model.model_fields, *model.spellings]
-    like = nearest(key, known)
+    homes = sorted(f"`{at}`" if at else "the document itself" for at in _homes(form).get(key, ()))
+    known = [*model.model_fields, *model.spellings] if len(homes) not in (1, 2) else ()
+    like = nearest(key, known) if known else ""
     mark = parent.keys[key]
     meant = like.split("`")[1] if like else key
     place = (*location[:-1], model.spellings.get(meant, meant))
-    return place, mark.fault(f"unknown key{like}", path=mark.path or None)
+    elsewhere = f"; it belongs to {' and '.join(homes).replace('`schedule`', 'a phase')}" if not known else ""
+    return place, mark.fault(f"unknown key{like}{elsewhere}", path=mark.path or None)
+
+
+@functools.cache
+def _homes(form: type[Form]) -> dict[str, set[str]]:
+    """Return for each key the maps that have it, by the keys of these."""
+    found: dict[str, set[str]] = {}
+    todo, seen = [("", form)], set[tuple[str, type[Form]]]()
+    while todo:
+        at, inner = todo.pop()
+        for key in inner.model_fields:
+            found.setdefault(key, set()).add(at)
+        more = set(forms_within(inner).items()) - seen
+        seen |= more
+        todo += more
+    return found
 
 
 def _node(root: Node, location: Location) -> Node:
@@ -629,7 +661,7 @@ def _node(root: Node, location: Location) -> Node:
     return root
 
 
-def _model(location: Location, form: type[Form]) -> type[Form]:
+def _model(location: Sequence[int | str], form: type[Form]) -> type[Form]:
     """Return the model of the map at a location."""
     for part in location:
         form = forms_within(form).get(part, form) if isinstance(part, str) else form

@@ -112,7 +112,8 @@ def load_tree(
     excess = [phase.excess for phase in phases if phase.excess is not None]
     if excess:  # other faults would repeat for every phase
         raise _error([*tree.faults, *excess])
-    found = [*tree.faults, *translation.faults, *validate(root)]
+    unread = {fault.place for fault in tree.faults}  # what is wrong there follows from it
+    found = [*tree.faults, *translation.faults, *(fault for fault in validate(root) if fault.place not in unread)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, tree.folder, allow, local))
     found += _reaches(root, phases, local)

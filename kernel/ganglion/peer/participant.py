@@ -25,13 +25,13 @@ from ganglion.errors import (
 )
 from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S, RETRY_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
-from ganglion.peer.conversation import Answer, Incoming, Leave, Notice, PeerGone, Pending, Request
 from ganglion.peer.journal.write import Journal, Recorded
 from ganglion.peer.wait import LateReports, Reports
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
+from ganglion.wire.conversation import Answer, Incoming, Leave, Notice, Pending, Request, read_welcome
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.journal import Kind
-from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
+from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, Lost, RunEvent, Welcome
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import PARTS, attach, detach, encoded, lower
 from ganglion.wire.verb import Verb
@@ -110,26 +110,6 @@ def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tupl
         raise
 
 
-def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
-    """Return the reply to HELLO.
-
-    Raises:
-        PeerLost: With `again`: the broker still knows the former connection.
-        RemoteProtocolError: The kernel refuses; the message says why.
-    """
-    head = decode_head(frames[1])
-    body = frames[2] if len(frames) > 2 else b""
-    if head.verb is Verb.ERROR:
-        tree = decode_map(body)
-        text = f"the kernel refuses {hello.name!r}: {tree.get('message', 'no reason given')}"
-        if again and tree.get("kind") == "name":
-            raise PeerLost("broker", text)
-        raise RemoteProtocolError(text)
-    if head.verb is not Verb.WELCOME:
-        raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
-    return codec_of(Welcome).decode(body)
-
-
 def insist(
     act: Callable[[], _T], clock: Callable[[], float], pause: Callable[[float], None], closed: Callable[[], bool]
 ) -> _T:
@@ -197,7 +177,7 @@ class Participant(Recorded):
         connect: Connect,
         handlers: Mapping[str, Handler],
         told: Callable[[Notice], None] | None = None,
-        gone: Callable[[PeerGone], None] | None = None,
+        gone: Callable[[Lost], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         pulse: bool = True,
         journal: Journal | None = None,
@@ -470,7 +450,7 @@ class Participant(Recorded):
                     asked[place] = mend(place, one.error)
                     open_serials.add(asked[place].serial)
                     break
-                if type(one) is Notice or type(one) is PeerGone:
+                if type(one) is Notice or type(one) is Lost:
                     self._hear(one)
                 else:
                     self._inbox.append(one)
@@ -498,7 +478,7 @@ class Participant(Recorded):
                 self._tell_wait(next(iter(asked.values())).since_s, set(asked))
             found: list[int] = []
             for one in incoming:
-                if type(one) is Notice or type(one) is PeerGone:
+                if type(one) is Notice or type(one) is Lost:
                     self._hear(one)
                     continue
                 self._inbox.append(one)
@@ -550,7 +530,7 @@ class Participant(Recorded):
     def pump(self, timeout_s: float) -> None:
         """Wait once for a message, and handle notices; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
-            if type(one) is Notice or type(one) is PeerGone:
+            if type(one) is Notice or type(one) is Lost:
                 self._hear(one)
             else:
                 self._inbox.append(one)
@@ -676,7 +656,7 @@ class Participant(Recorded):
     def _hear(self, incoming: Incoming) -> None:
         if type(incoming) is Notice and self._told is not None:
             self._told(incoming)
-        elif type(incoming) is PeerGone and self._gone is not None:
+        elif type(incoming) is Lost and self._gone is not None:
             self._gone(incoming)
 
     def _receive(self, wait_s: float, awaited: AbstractSet[int] | None) -> list[Incoming]:
@@ -749,7 +729,7 @@ class Participant(Recorded):
         found: list[Incoming] = [
             one
             for one in self._inbox
-            if type(one) is Notice or type(one) is PeerGone or (type(one) is Answer and one.pending.serial in awaited)
+            if type(one) is Notice or type(one) is Lost or (type(one) is Answer and one.pending.serial in awaited)
         ]
         for one in found:
             self._inbox.remove(one)

@@ -57,6 +57,13 @@ def test_unreadable(read: Load, tmp_path: Path, data: bytes | None, fault: str) 
     assert fault in str(found)
 
 
+def test_a_value_that_is_refused_is_one_fault(faults_of: Said) -> None:
+    """What does not fit because it could not be read is not told beside the reason."""
+    found = faults_of("uid: u\nseed: !x 1\nschedule: [a: {}]\nrun_config: {}\n")
+
+    assert [True] == ["the tag !x is refused" in fault for fault in found if "2:7: " in fault]
+
+
 @pytest.mark.parametrize(
     "text", ["uid: rates\nrun: {schedule: []}\nfactors: {}\n", "uid: rates\ndefinitions: {}\nschedule: []\noutput: x\n"]
 )

@@ -13,7 +13,6 @@ import msgpack
 
 from ganglion.errors import DeadlineExceeded, RunExists, StoreDamaged, StoreError
 from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
-from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
 from ganglion.peer.values import to_json
 from ganglion.peer.wait import Reports
@@ -21,6 +20,7 @@ from ganglion.run.effect import FOLDER, checkpoint_text, phase_checkpoint_name
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.synced import write_synced
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Notice
 from ganglion.wire.messages import RecordAck, RecordBatch
 from ganglion.wire.parcel import detach
 

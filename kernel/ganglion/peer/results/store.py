@@ -12,14 +12,14 @@ from typing import Any
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, STREAM_CREDIT_BYTES, WAIT_REPORT_S
 from ganglion.peer.author import failure_of, show_failure
-from ganglion.peer.conversation import Notice, PeerGone
 from ganglion.peer.host import Host
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.records import Numbering, Place, Sealed
 from ganglion.peer.wait import Reports
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch, Watch
+from ganglion.wire.conversation import Notice
+from ganglion.wire.messages import Lost, RecordAck, RecordBatch, Watch
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import attach, detach
 
@@ -170,7 +170,7 @@ class StoreHost(Host):
             self._owe(peer)
         self.commit()
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """End the run of a governor that is lost for good; unsealed rows stay invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True

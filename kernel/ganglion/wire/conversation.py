@@ -15,7 +15,7 @@ from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLos
 from ganglion.limits import ANSWERS_PER_CALLER, RETRY_S
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
-from ganglion.wire.messages import Failure, Lost
+from ganglion.wire.messages import Failure, Hello, Lost, Welcome
 from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
 
@@ -90,17 +90,6 @@ class Notice:
 
 
 @dataclass(slots=True)
-class PeerGone:
-    """A peer that this peer watches, or waits for, is lost."""
-
-    peer: str
-    incarnation: int
-    reason: str
-    returns: bool = False  # a successor will answer the open calls
-    idle: bool = False  # no peer awaited a reply
-
-
-@dataclass(slots=True)
 class Leave:
     """This peer must leave: the kernel sent BYE, or ended the connection with an ERROR."""
 
@@ -109,7 +98,28 @@ class Leave:
     serial: int = 0
 
 
-Incoming = Request | Answer | Notice | PeerGone | Leave
+Incoming = Request | Answer | Notice | Lost | Leave
+
+
+def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
+    """Return the reply to HELLO.
+
+    Raises:
+        PeerLost: With `again`: the broker has not noticed yet that the former connection has ended.
+        RemoteProtocolError: The kernel refuses; the message says why.
+    """
+    head = decode_head(frames[1])
+    body = frames[2] if len(frames) > 2 else b""
+    if head.verb is Verb.ERROR:
+        tree = decode_map(body)
+        text = f"the kernel refuses {hello.name!r}: {tree.get('message', 'no reason given')}"
+        if again and tree.get("kind") == "name":
+            raise PeerLost("broker", text)
+        raise RemoteProtocolError(text)
+    if head.verb is not Verb.WELCOME:
+        raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
+    return codec_of(Welcome).decode(body)
+
 
 _CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
@@ -173,6 +183,11 @@ class Conversation:
             for (serial, call), frames in memory.items()
         ]
 
+    def forget(self, names: tuple[str, ...]) -> None:
+        """Forget the requests of peers whose names begin so, and the replies to them: other peers get these names."""
+        self._doing = {one for one in self._doing if not one[0].startswith(names)}
+        self._answers = {peer: memory for peer, memory in self._answers.items() if not peer.startswith(names)}
+
     def answered(self, request: Request) -> tuple[bytes, ...] | None:
         """Return the reply to a request as sent, if still remembered."""
         memory = self._answers.get(request.peer)
@@ -215,18 +230,20 @@ class Conversation:
         return pending
 
     def reply(
-        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY
+        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY, kept: bool = True
     ) -> tuple[bytes, ...]:
-        """Reply to a CALL; the reply is kept for repeats of the CALL."""
+        """Reply to a CALL; the reply is kept for repeats of the CALL, unless `kept` is False."""
         serial = request.head.serial
         frames = (request.peer.encode(), _pack([verb, serial]), body, *blobs)
+        self._doing.discard((request.peer, serial, request.head.call))
+        if not kept:
+            return frames
         memory = self._answers.get(request.peer)
         if memory is None:
             memory = self._answers[request.peer] = OrderedDict()
         memory[(serial, request.head.call)] = frames
         while len(memory) > ANSWERS_PER_CALLER:
             memory.popitem(last=False)
-        self._doing.discard((request.peer, serial, request.head.call))
         return frames
 
     def fail(self, request: Request, failure: Failure) -> tuple[bytes, ...]:
@@ -449,7 +466,7 @@ class Conversation:
                 pending.again_s = self.nearest_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
-        found: list[Incoming] = [PeerGone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
+        found: list[Incoming] = [lost]
         waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
             absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
