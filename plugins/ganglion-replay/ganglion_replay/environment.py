@@ -141,16 +141,20 @@ class ReplayEnvironment(Environment):
     Body b of agent a plays the record of (a, b), from spawn to retirement if it was spawned; in a phase without bodies
     the one body plays the record of the environment as a whole. Declarations are the recorded ones.
 
-    Params: source: The episodes: of a run in a store or in files; see `README.md`. They are copied before the
-        environment begins, and the process gets the folder of the copies. order: `recorded`: by phase, worker and
-        number; `shuffled`: drawn without replacement, all of them before any comes again; `sampled`: drawn with
-        replacement. Draws depend on the seed of the environment. Default `recorded`. actions: `forced`: the recorded
-        setpoints are applied, stored and learned from, and the agents' own proposals are kept as `proposed`; `own`: the
-        agents' setpoints are applied, without influence on readings. Default `forced`. pace: `fast`: as fast as
-        possible; `recorded`: as simulated time passed in the record, by its timestamps; `clock`: a tick of simulated
-        time takes a second. Default `fast`. map: `any` assigns the recorded bodies to those of the document in order;
-        None plays each by its name. Default None. reward: `recorded`, or `recompute`: by the reward plugin of the
-        document. Default `recorded`.
+    Params:
+        source: The episodes: of a run in a store or in files; see `README.md`. They are copied before the environment
+            begins, and the process gets the folder of the copies.
+        order: `recorded`: by phase, worker and number; `shuffled`: drawn without replacement, all of them before any
+            comes again; `sampled`: drawn with replacement. Draws depend on the seed of the environment. Default
+            `recorded`.
+        actions: `forced`: the recorded setpoints are applied, stored and learned from, and the agents' own proposals
+            are kept as `proposed`; `own`: the agents' setpoints are applied, without influence on readings. Default
+            `forced`.
+        pace: `fast`: as fast as possible; `recorded`: as simulated time passed in the record, by its timestamps;
+            `clock`: a tick of simulated time takes a second. Default `fast`.
+        map: `any` assigns the recorded bodies to those of the document in order; None plays each by its name. Default
+            None.
+        reward: `recorded`, or `recompute`: by the reward plugin of the document. Default `recorded`.
 
     Raises:
         ValueError: A word is none of these.

@@ -937,10 +937,13 @@ class SessionPoolEnvironment(_Recorded):
     ) -> SessionBatchEnvironment:
         """Return sessions drawn uniformly, named by `indices` and `ids`.
 
-        Args: max_n_samples: The number of sessions. replace: Whether a session may be drawn several times; without it
-            all are distinct. selector_dtype: Of `indices`. on_short: With fewer sessions, `truncate` takes all, `error`
-            refuses, `wait` waits for more, `wrap` draws whole permutations one after another. None is the pool's own
-            word. timeout_s: The longest wait of `wait`.
+        Args:
+            max_n_samples: The number of sessions.
+            replace: Whether a session may be drawn several times; without it all are distinct.
+            selector_dtype: Of `indices`.
+            on_short: With fewer sessions, `truncate` takes all, `error` refuses, `wait` waits for more, `wrap` draws
+                whole permutations one after another. None is the pool's own word.
+            timeout_s: The longest wait of `wait`.
 
         Raises:
             ValueError: `max_n_samples` is below 1, or the word is unknown.
