@@ -303,7 +303,10 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Call the kernel, again while it is busy; return its reply; CallFailed, DeadlineExceeded, PeerLost on failure."""
+        """Call the kernel, again while it is busy; return its reply.
+
+        Raises CallFailed, DeadlineExceeded or PeerLost.
+        """
         row, now_s = CALL_BY_NAME[call], time.monotonic()
         body = codec_of(row.request).encode(request)
         pending, frames = self._conversation.call(KERNEL, call, body, now_s, span_s)
