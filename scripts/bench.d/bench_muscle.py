@@ -12,10 +12,10 @@ from measure import Options, Row, compare, interleave
 
 from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import Loader
-from ganglion.peer.conversation import Request
 from ganglion.peer.participant import Participant
 from ganglion.sdk import Batch, Box, Muscle, Objective
 from ganglion.sdk.seed import words
+from ganglion.wire.conversation import Request
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Act, MuscleSetup
 from ganglion.wire.verb import Verb

@@ -13,10 +13,10 @@ import pytest
 
 from ganglion.errors import GanglionError
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
-from ganglion.peer.conversation import Notice
 from ganglion.peer.participant import Participant
 from ganglion.peer.results.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Notice
 from ganglion.wire.envelope import Head, decode_head
 from ganglion.wire.messages import RecordAck, RecordBatch
 from ganglion.wire.verb import Verb

@@ -90,6 +90,10 @@ FOUND = {
         713246,
         [Fault("commit", 129, Role.GOVERNOR, 58607, 4, 3.0), Fault("undead", 150, Role.STORE, 41402, 6, 3.0)],
     ),
+    "a peer that has lost its connection in its first call is refused by its name until the call is late": (
+        1007369,
+        [Fault("cut", 49, Role.GOVERNOR, 3536, 26, 0.3)],
+    ),
     # The next two were mistakes of the simulation itself.
     "a process hangs behind a question whether it is there, which its pulse has not read yet": (
         707952,

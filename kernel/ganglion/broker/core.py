@@ -210,6 +210,7 @@ class Broker:
         former = self.joined.get(admission.name)
         if former is not None:
             if former.peer is not None and former.peer.incarnation >= admission.incarnation:
+                former.claimed = True
                 text = f"name: {admission.name} has joined already as incarnation {former.peer.incarnation}"
                 return self._refuse(link, head.serial, "name", text, now_s)
             effects += [*self._end(former, "succeeded by a newer incarnation", now_s), Close(former, "succeeded")]
@@ -277,15 +278,16 @@ class Broker:
 
     def _beat(self, link: Link, peer: Peer, now_s: float) -> list[Effect]:
         if link.heard_s > (link.asked_s or 0.0):
-            link.asked_s = None
+            link.asked_s, link.claimed = None, False
         if link.asked_s is None:
             if now_s - link.heard_s <= limits.BEAT_AFTER_SILENCE_S:
                 return []
             link.asked_s = now_s
             return [self._say(link, Head(Verb.BEAT, 0), b"")]
         # At its first call a peer imports its classes; modules such as torch hold the interpreter for seconds. A
-        # successor has imported them before it joins.
+        # successor has imported them before it joins. A peer that tries to join again has lost this connection.
         owes = peer.beats_in_call and (peer.incarnation > 1 or any(route.count for route in link.routes.values()))
+        owes = owes or link.claimed
         if now_s - link.asked_s <= limits.BEAT_ANSWER_S or (not owes and self._working(link)):
             return []
         reason = f"silent for {now_s - link.heard_s:.1f} s"

@@ -132,6 +132,7 @@ class Link:
         self.joined_s = now_s  # when it joined; before that when it was made
         self.heard_s = now_s
         self.asked_s: float | None = None  # when the unanswered BEAT was sent
+        self.claimed = False  # whether its peer has tried to join by another connection since it was heard by this one
         self.queued_bytes = 0
         self.refusals_s: list[float] = []  # times of its last forbidden messages
         self.gaps: dict[bytes, int] = {}

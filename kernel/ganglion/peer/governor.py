@@ -21,8 +21,6 @@ from ganglion.errors import (
 )
 from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
-from ganglion.peer.conversation import Answer as CallAnswer
-from ganglion.peer.conversation import Notice, PeerGone, Request
 from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
@@ -48,6 +46,8 @@ from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Answer as CallAnswer
+from ganglion.wire.conversation import Notice, Request
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     BrainPretrain,
@@ -58,6 +58,7 @@ from ganglion.wire.messages import (
     GovernorStart,
     Incident,
     Joined,
+    Lost,
     RunEvent,
     RunRequest,
     Stands,
@@ -200,7 +201,7 @@ class GovernorHost(Host):
         elif self._governor is not None:
             self._records.heard(told)
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """Note that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.peer.conversation import Notice, PeerGone
 from ganglion.peer.modelstore import LocalModelStore
 from ganglion.peer.participant import Handler
+from ganglion.wire.conversation import Notice
+from ganglion.wire.messages import Lost
 
 
 class Host:
@@ -36,7 +37,7 @@ class Host:
     def told(self, told: Notice) -> None:
         """Take what a peer tells."""
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """Take that a peer is lost."""
 
     def reconnected(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ganglion.limits import DEADLINE_OTHER_S
 from ganglion.peer.author import Hooks, Loader
-from ganglion.peer.conversation import Leave, Notice
 from ganglion.peer.host import Host
 from ganglion.peer.participant import Participant
 from ganglion.sdk.store import Observer
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Leave, Notice
 from ganglion.wire.messages import Gap, RunEvent, Subscribe
 from ganglion.wire.name import topic
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import WAIT_REPORT_S
-from ganglion.peer.conversation import Conversation, Pending
 from ganglion.wire.codec import decode_map
+from ganglion.wire.conversation import Conversation, Pending
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.messages import Overdue
 from ganglion.wire.verb import Verb

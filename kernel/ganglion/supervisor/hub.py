@@ -8,22 +8,21 @@ import math
 import os
 import signal
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganglion import errors, limits
-from ganglion.supervisor.connection import Access, retry_after_s
+from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.launch.process import Process, end, within
 from ganglion.supervisor.life import Restarts
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire import messages
-from ganglion.wire.codec import Content, codec_of, decode_map
-from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.conversation import Answer, Conversation, Incoming, Notice, Request, read_welcome
+from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
@@ -36,27 +35,9 @@ if TYPE_CHECKING:
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply message. A GanglionError is answered as ERROR."""
 
-_ANSWERS_KEPT = limits.ANSWERS_PER_CALLER * limits.PEERS
-_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and safe to repeat
-_ABSENT_S = 0.05  # between two attempts to reach a peer that will return
+_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # their replies are too large to be kept
 _NUMBERED = ("operator/", "observer/")  # a new broker may give these names to other peers
-_BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
-
-
-@dataclass(slots=True)
-class _Call:
-    to: str
-    call: str
-    frames: list[bytes]
-    answer: asyncio.Future[bytes]
-    span_s: float | None
-    scope: asyncio.Timeout | None = None  # of the task that waits for the answer
-
-    def extend(self, now_s: float) -> None:
-        """Restart the call's time span, because no peer could have answered."""
-        if self.span_s is not None and self.scope is not None and not self.answer.done():
-            self.scope.reschedule(now_s + self.span_s)
 
 
 class Bus:
@@ -75,13 +56,15 @@ class Bus:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._link: AsyncLink | None = None
+        self._conversation = Conversation()
         # Milliseconds since 1970, 1,024 serials each. No earlier supervisor has used these serials; a governor's
         # successor therefore never takes a new signal for a repetition of one in its journal.
-        self._serial = time.time_ns() // 1_000_000 << 10
-        self._pending: dict[int, _Call] = {}
-        # (caller, serial, call) -> the answer; empty while the call is executed.
-        self._answers: OrderedDict[tuple[str, int, str], list[bytes]] = OrderedDict()
+        self._conversation.go_on(time.time_ns() // 1_000_000 << 10)
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}  # serial of an open call -> the body of its reply
+        self._alarm: asyncio.TimerHandle | None = None  # calls `_tick`
+        self._alarm_s = math.inf
         self._tasks: set[asyncio.Task[None]] = set()
+        self._hello: messages.Hello  # set by `join`
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
         self.closed = False
@@ -91,12 +74,12 @@ class Bus:
         """Connect and join, subscribe to topics, watch peers, repeat open calls; it may be called again on failure."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
-        for key in [key for key in self._answers if key[0].startswith(_NUMBERED)]:
-            del self._answers[key]
+        self._conversation.forget(_NUMBERED)
         self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=limits.HANDSHAKE_S)
-        hello = messages.Hello(messages.PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
+        role, name = Role.SUPERVISOR.value, "supervisor"
+        self._hello = messages.Hello(messages.PROTOCOL_VERSION, role, name, token, "python")
         try:
-            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(messages.Hello).encode(hello)])
+            link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(messages.Hello).encode(self._hello)])
             async with asyncio.timeout(limits.HANDSHAKE_S):
                 await self._welcome
         except BaseException as error:
@@ -106,17 +89,17 @@ class Bus:
                 text = f"the broker did not answer HELLO within {limits.HANDSHAKE_S} s"
                 raise errors.DeadlineExceeded(text) from error
             raise
-        held = list(self._pending)
+        again = self._conversation.repeat_all(self._loop.time())
         await self.ask_all("kernel.subscribe", [messages.Subscribe(topic) for topic in topics])
         if watched:
             await self.ask(KERNEL, "kernel.watch", messages.Watch(list(watched)))
-        for serial in held:
-            self._repeat(serial)
+        for frames in again:
+            self._send(frames)
 
     def close(self) -> None:
         """Send BYE and close the connection; no callback follows."""
         if self._link is not None:
-            self._send([b"", encode_head(Head(Verb.BYE, 1)), b""])
+            self._send(self._conversation.bye())
             self._link.close()
         self.fail(self._reason)
         for task in self._tasks:
@@ -127,9 +110,11 @@ class Bus:
         if self.closed:
             return
         self.closed, self._reason = True, reason
-        for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(errors.PeerLost("broker", reason))
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(errors.PeerLost("broker", reason))
 
     # -- sending ------------------------------------------------------------------------------------------------------
     async def ask(self, to: str, call: str, request: Any, span_s: float | None = limits.DEADLINE_OTHER_S) -> Any:
@@ -137,22 +122,18 @@ class Bus:
         if self.closed:
             raise errors.PeerLost("broker", self._reason)
         row = messages.CALL_BY_NAME[call]
-        self._serial = serial = self._serial + 1
-        deadline_ms = None if span_s is None else int(1000 * span_s)
-        head = encode_head(Head(Verb.CALL, serial, call, None, deadline_ms))
+        request, parcels = detach(call, request)
+        body, now_s = codec_of(row.request).encode(request), self._loop.time()
+        pending, frames = self._conversation.call(to, call, body, now_s, span_s, blobs=parcels)
+        waiting = self._waiting[pending.serial] = self._loop.create_future()
         try:
-            request, parcels = detach(call, request)
-            frames = [to.encode(), head, codec_of(row.request).encode(request), *parcels]
-            pending = _Call(to, call, frames, self._loop.create_future(), span_s)
-            self._pending[serial] = pending
             self._send(frames)
-            async with asyncio.timeout(span_s) as pending.scope:
-                body = await pending.answer
-        except TimeoutError as error:
-            raise errors.DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
+            self._set_alarm()
+            return codec_of(row.reply).decode(await waiting)
         finally:
-            self._pending.pop(serial, None)
-        return codec_of(row.reply).decode(body)
+            del self._waiting[pending.serial]
+            # A call that is still open has lost its caller.
+            self._conversation.give_up(self._conversation.open([pending.serial]), self._loop.time())
 
     async def ask_all(self, call: str, requests: Sequence[Any]) -> None:
         """Send several calls to the kernel concurrently; the first failure is raised."""
@@ -160,90 +141,89 @@ class Bus:
 
     def tell(self, topic: str, event: messages.RunEvent) -> None:
         """Publish an event; the loss of the broker is not reported here."""
-        body = codec_of(messages.RunEvent).encode(event)
-        self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), body])
+        self._send(self._conversation.tell(topic, "event", codec_of(messages.RunEvent).encode(event)))
 
     def bid_leave(self, peer: str) -> None:
         """Ask a peer to leave."""
-        self._send([peer.encode(), encode_head(Head(Verb.BYE, 1)), b""])
+        self._send([peer.encode(), *self._conversation.bye()[1:]])
 
     def beat(self) -> None:
         """Send a BEAT to the broker; its answer updates `heard_s`."""
         self._send(_BEAT_ASK)
 
-    def _send(self, frames: list[bytes]) -> None:
-        if self._link is None or self.closed:
+    def _send(self, frames: Sequence[bytes]) -> None:
+        if self._link is None or self.closed or not self._welcome.done():
             return  # open calls are repeated later, or have failed with PeerLost
         try:
             self._link.send(frames)
         except errors.PeerLost as error:
             self.lose(error.reason)
 
+    def _set_alarm(self) -> None:
+        """Have `_tick` called when a call is late, or is to be repeated."""
+        due_s = self._conversation.nearest_s
+        if due_s < self._alarm_s and not self.closed:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm, self._alarm_s = self._loop.call_at(due_s + 0.001, self._tick), due_s
+
+    def _tick(self) -> None:
+        self._alarm, self._alarm_s, now_s = None, math.inf, self._loop.time()
+        for frames in self._conversation.repeat(now_s):
+            self._send(frames)
+        for answer in self._conversation.give_up(self._conversation.late(now_s), now_s):
+            self._settle(answer)
+        self._conversation.deadline_before(math.inf)  # it finds the nearest anew
+        self._set_alarm()
+
+    def forget(self, run: str) -> None:
+        """Forget the replies to the participants of a run that is over."""
+        self._conversation.forget((f"{run}/",))
+
     # -- receiving ----------------------------------------------------------------------------------------------------
     def _receive(self, frames: list[bytes]) -> None:
-        self.heard_s = self._loop.time()
+        now_s = self.heard_s = self._loop.time()
         try:
-            self._dispatch(frames)
+            if not self._welcome.done():
+                read_welcome(frames, self._hello, False)
+                self._welcome.set_result(None)
+                return
+            incoming, known = self._conversation.receive(frames, now_s)
+            for reply in known:
+                self._send(reply)
+            for one in incoming:
+                self._take(one)
+            self._set_alarm()
         except errors.RemoteProtocolError as error:
+            if not self._welcome.done():
+                self._welcome.set_exception(error)
             self.lose(str(error))  # only the broker sends on this connection: it can no longer be trusted
 
-    def _dispatch(self, frames: list[bytes]) -> None:
-        peer, head = frames[0].decode(), decode_head(frames[1])
-        body = frames[2] if len(frames) > 2 else b""
-        match head.verb:
-            case Verb.CALL:
-                self._receive_call(peer, head, body)
-            case Verb.REPLY | Verb.ERROR:
-                self._settle(peer, head, body)
-            case Verb.BEAT:
-                if not head.call:
-                    self._send(_BEAT_HERE)
-            case Verb.WELCOME:
-                self._welcome.set_result(None)
-            case Verb.LOST:
-                self._peer_lost(codec_of(messages.Lost).decode(body))
-            case Verb.TELL if head.call == "kernel.joined":
-                self._listener.peer_joined(codec_of(messages.Joined).decode(body))
-            case Verb.TELL if head.call == "event":
-                self._listener.told(peer, codec_of(messages.RunEvent).decode(body))
+    def _take(self, one: Incoming) -> None:
+        match one:
+            case Answer():
+                self._settle(one)
+            case Request():
+                task = self._loop.create_task(self._answer(one, self._link))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case messages.Lost():
+                self._listener.peer_lost(one)
+            case Notice() if one.head.call == "kernel.joined":
+                self._listener.peer_joined(codec_of(messages.Joined).decode(one.body))
+            case Notice() if one.head.call == "event":
+                self._listener.told(one.peer, codec_of(messages.RunEvent).decode(one.body))
             case _:
                 pass  # a BYE precedes the end of the connection; other messages are not for a supervisor
 
-    def _settle(self, peer: str, head: Head, body: bytes) -> None:
-        if head.verb is Verb.ERROR and not self._welcome.done():
-            tree = decode_map(body)
-            self._welcome.set_exception(errors.RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
+    def _settle(self, answer: Answer) -> None:
+        waiting = self._waiting.get(answer.pending.serial)
+        if waiting is None or waiting.done():
             return
-        pending = self._pending.get(head.serial)
-        if pending is None or pending.answer.done():
-            return  # late: no task waits for the reply any more
-        if head.verb is Verb.REPLY:
-            pending.answer.set_result(body)
-            return
-        tree = decode_map(body)
-        again_s = retry_after_s(tree)
-        if peer == KERNEL and again_s is not None:
-            data = tree.get("data")
-            if type(data) is dict and data.get("absent"):
-                pending.extend(self._loop.time())
-            self._loop.call_later(again_s, self._repeat, head.serial)
+        if answer.error is None:
+            waiting.set_result(answer.body)
         else:
-            pending.answer.set_exception(errors.CallFailed(pending.to or "the broker", pending.call, tree))
-
-    def _repeat(self, serial: int) -> None:
-        pending = self._pending.get(serial)
-        if pending is not None and not pending.answer.done():
-            self._send(pending.frames)
-
-    def _peer_lost(self, lost: messages.Lost) -> None:
-        for serial, pending in self._pending.items():
-            if pending.to == lost.peer and not pending.answer.done():
-                if lost.returns:
-                    pending.extend(self._loop.time())
-                    self._loop.call_later(_ABSENT_S, self._repeat, serial)
-                else:
-                    pending.answer.set_exception(errors.PeerLost(lost.peer, lost.reason))
-        self._listener.peer_lost(lost)
+            waiting.set_exception(answer.error)
 
     def lose(self, reason: str) -> None:
         """Treat the broker as lost, whatever the state of the connection."""
@@ -256,44 +236,27 @@ class Bus:
             self._welcome.exception()  # mark as retrieved: `join` may have given up already
         if not self._listener.bus_closed(reason):
             self.fail(reason)
-            return
-        for pending in self._pending.values():
-            pending.extend(self._loop.time())
+        for pending in self._conversation.waits():
+            self._conversation.wait_on(pending, self._loop.time())
 
-    def _receive_call(self, peer: str, head: Head, body: bytes) -> None:
-        key = (peer, head.serial, head.call)
-        if key in self._answers:
-            if self._answers[key]:
-                self._send(self._answers[key])
-            return
-        self._answers[key] = []
-        task = self._loop.create_task(self._answer(peer, head, body, self._link))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
-        row, handler = messages.CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
-        content = Content.JSON if body[:1] == b"{" else Content.MSGPACK  # the answer uses the encoding of the request
+    async def _answer(self, request: Request, link: AsyncLink | None) -> None:
+        call = request.head.call
+        row, handler = messages.CALL_BY_NAME.get(call), self._handlers.get(call)
+        content = Content.JSON if request.body[:1] == b"{" else Content.MSGPACK  # the answer uses the same encoding
         try:
             if row is None or handler is None:
-                raise errors.LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
-            reply = await handler(peer, codec_of(row.request).decode(body))
+                raise errors.LocalProtocolError(f"the supervisor knows no call {call[:80]!r}")
+            reply = await handler(request.peer, codec_of(row.request).decode(request.body))
             verb, data = Verb.REPLY, codec_of(row.reply).encode(reply, content)
         except Exception as error:  # noqa: BLE001 - the outermost frame of the task: every caller gets an answer
             failure = messages.Failure("internal", f"{type(error).__name__}: {error}")
             if isinstance(error, errors.GanglionError):
                 failure = messages.Failure(error.kind, str(error))
             verb, data = Verb.ERROR, codec_of(messages.Failure).encode(failure, content)
-        frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
-        key = (peer, head.serial, head.call)
-        if head.call in _DONE_AGAIN:
-            self._answers.pop(key, None)
-        elif key in self._answers:
-            self._answers[key] = frames
-        while len(self._answers) > _ANSWERS_KEPT:
-            self._answers.popitem(last=False)
-        if link is self._link or not peer.startswith(_NUMBERED):
-            self._send(frames)
+        numbered = request.peer.startswith(_NUMBERED)
+        if link is self._link or not numbered:
+            kept = not numbered and call not in _DONE_AGAIN
+            self._send(self._conversation.reply(request, data, (), verb.value, kept))
 
 
 NAME = "broker"

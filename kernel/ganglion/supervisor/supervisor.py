@@ -477,6 +477,7 @@ class Supervisor:
         processes = [*run.former, *run.members.values()]
         await wait_gone(processes, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
         await self.withdraw(list(run.members))
+        self.bus.forget(run.id)
 
     async def withdraw(self, names: list[str]) -> None:
         """Have the broker remove names or topics of a run that is over; a lost broker is ignored."""

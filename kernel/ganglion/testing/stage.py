@@ -15,7 +15,6 @@ from ganglion.errors import RemoteProtocolError, UsageError
 from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import Loader
-from ganglion.peer.conversation import Request
 from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.peer.environment.trial import WIRE_BITS, first_seeds
 from ganglion.peer.journal.snapshot import State, export
@@ -31,6 +30,7 @@ from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.wire import messages
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Request
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.parcel import attach, encoded, lower
 from ganglion.wire.verb import Verb

@@ -1,1 +1,1 @@
-"""BYTES: envelope, framing, the table of calls, codec; no IO, no clock, no randomness."""
+"""BYTES: envelope, framing, the table of calls, codec, one side of a conversation; no IO, no clock, no randomness."""

@@ -12,9 +12,9 @@ from typing import Any
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Link, Send
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.peer.conversation import Conversation
 from ganglion.transport.zmtp import Connection, encode
 from ganglion.wire.codec import codec_of, decode_map
+from ganglion.wire.conversation import Conversation
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,

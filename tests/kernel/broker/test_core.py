@@ -211,6 +211,23 @@ def test_who_imports_what_it_is_to_run_is_not_silent(bus: Any, incarnation: int)
     assert [link] == bus.closed
 
 
+def test_who_joins_anew_in_its_first_call_has_lost_its_connection(bus: Any) -> None:
+    """A connection of which the broker has not seen the end is not excused once its peer comes by another one."""
+    caller = bus.join(CONTROLLER, Role.CONTROLLER, worker=0)
+    link = bus.join(MUSCLE, Role.MUSCLE, uid="ada", worker=0, features=["beats_in_call"])
+    bus.say(caller, MUSCLE, Verb.CALL, 1, "muscle.setup")
+    for _ in range(4):
+        wait_s(bus, (BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S) / 2)
+        bus.say(caller, "", Verb.BEAT, 0)
+    assert [] == bus.closed
+    said = bus.hello(bus.connect(), MUSCLE, "muscle", MUSCLE)
+    assert ["name"] == [row[5]["kind"] for row in said if row[2] is Verb.ERROR]
+
+    bus.tick()
+    assert link in bus.closed
+    _again(bus, MUSCLE, "muscle")
+
+
 def test_a_program_sends_back_what_it_got(bus: Any) -> None:
     """The frames of BEAT and BYE, sent back as they came, are their answers: nothing is forbidden, and it leaves."""
     boss = bus.join("supervisor", Role.SUPERVISOR)

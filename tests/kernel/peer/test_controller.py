@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from ganglion.errors import CallFailed, RemoteProtocolError
-from ganglion.peer.conversation import PeerGone
 from ganglion.sdk.controller import Controller, EpisodeEnded
-from ganglion.wire.messages import ControllerEvaluate, ControllerShutdown, Failure, FlowSignal, Go, Rebuilt, Verdict
+from ganglion.wire.messages import (
+    ControllerEvaluate,
+    ControllerShutdown,
+    Failure,
+    FlowSignal,
+    Go,
+    Lost,
+    Rebuilt,
+    Verdict,
+)
 from ganglion.wire.verb import Verb
 
 WORLD = "r/environment/w/0"
@@ -110,7 +118,7 @@ def test_a_lost_store_is_reported(worker: Any) -> None:
     it = worker()
     it.setup()
     it.start()
-    it.hosted.host.gone(PeerGone("r/store", 1, "exit 1"))
+    it.hosted.host.gone(Lost("r/store", 1, "exit 1"))
     it.hosted.host.tick()
     [report] = it.failures
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.conversation import Notice
 from ganglion.peer.governor import GovernorHost
 from ganglion.peer.observer import ObserverHost
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import Box, Observer
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Notice
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import (
     ControllerReady,

@@ -12,10 +12,10 @@ from ganglion.errors import AuthorError, DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.peer.agent.decision import Notes
 from ganglion.peer.author import ToleratedErrors
-from ganglion.peer.conversation import Request
 from ganglion.peer.journal import write as module
 from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile, Recorded
 from ganglion.sdk import Brain
+from ganglion.wire.conversation import Request
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.journal import Kind, frames_of, large_name, read_records
 from ganglion.wire.verb import Verb

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ganglion.limits import BEAT_AFTER_SILENCE_S
-from ganglion.peer.conversation import Leave
 from ganglion.peer.participant import Participant
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Leave
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Done, Hello, MuscleReset, Nothing
 from ganglion.wire.verb import Verb

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import PeerLost
-from ganglion.peer.conversation import Request
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk import Box, Discrete, Space
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Request
 from ganglion.wire.envelope import Envelope, Head, decode, encode
 from ganglion.wire.messages import (
     CALL_BY_NAME,

@@ -171,5 +171,5 @@ def test_what_fails_has_its_cure(tmp_path: Path) -> None:
     failed = {row["what"]: row for row in json.loads(result.output) if row["state"] == "fail"}
 
     assert (1, {"results", "store"}) == (result.return_value, set(failed))
-    assert "`ganglion plugins stores` lists those that there are" in failed["store"]["text"]
+    assert "`ganglion plugins stores` lists the installed ones" in failed["store"]["text"]
     assert "choose another folder with --results DIR" == failed["results"]["cure"]

@@ -32,7 +32,6 @@ from ganglion.peer.agent.transitions import (
     taken_blocks,
 )
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
-from ganglion.peer.conversation import Request
 from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.models import files_of
 from ganglion.peer.participant import DEFERRED
@@ -53,6 +52,7 @@ from ganglion.sdk.brain import (
 from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
+from ganglion.wire.conversation import Request
 from ganglion.wire.messages import (
     TERMINATED,
     TRUNCATED,

@@ -10,7 +10,6 @@ import numpy as np
 from ganglion.errors import DocumentError
 from ganglion.peer.agent.filters import FilterStack, tag_of
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
-from ganglion.peer.conversation import Request
 from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
@@ -22,6 +21,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Group, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import derive, generator_from_words
+from ganglion.wire.conversation import Request
 
 _Filters = TypeVar("_Filters", bound=FilterStack)
 

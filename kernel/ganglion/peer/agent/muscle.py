@@ -18,7 +18,6 @@ from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, ArrayFilters, Bo
 from ganglion.peer.agent.host import AgentHost, shown_behind
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
-from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, Masks, is_blocks
@@ -31,6 +30,7 @@ from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
 from ganglion.sdk.seed import derive
 from ganglion.sdk.topic import Topics
+from ganglion.wire.conversation import Request, episode_of
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     Act,

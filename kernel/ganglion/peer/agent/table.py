@@ -10,7 +10,6 @@ from typing import Any
 from ganglion.errors import DeadlineExceeded, LimitExceeded, RemoteProtocolError
 from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
-from ganglion.peer.conversation import PeerGone, Pending, Request
 from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
@@ -18,7 +17,8 @@ from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.pool import INSERT, Pool, columns
-from ganglion.wire.messages import Done, TableAnswer, TableAsk, TableSetup, Watch
+from ganglion.wire.conversation import Pending, Request
+from ganglion.wire.messages import Done, Lost, TableAnswer, TableAsk, TableSetup, Watch
 from ganglion.wire.name import label
 
 _LOOK_EVERY = 16  # requests: between two checks whether the journal is to be compacted
@@ -188,7 +188,7 @@ class TableHost(Host):
         told = "; ".join(f"{label(peer)} is gone: {reason}" for peer, reason in self._gone.items())
         return told or "no agent has changed that"
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """Record the loss of a writer; once all writers are lost for good, waiting readers fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return

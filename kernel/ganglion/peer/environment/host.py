@@ -9,7 +9,6 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
-from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.environment.bodies import Bodies, JudgedBodies
 from ganglion.peer.environment.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.host import Host
@@ -32,6 +31,7 @@ from ganglion.sdk.information import RewardInformation, SensorInformation, Templ
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.sdk.topic import Topics
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Request, episode_of
 from ganglion.wire.messages import (
     Done,
     EnvironmentDeclared,

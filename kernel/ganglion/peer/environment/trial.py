@@ -8,10 +8,10 @@ from typing import Any, TextIO
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.author import Loader, failure_of
-from ganglion.peer.conversation import Request
 from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.sdk.seed import integer_from_words, words
+from ganglion.wire.conversation import Request
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentStart, Nothing
 from ganglion.wire.verb import Verb

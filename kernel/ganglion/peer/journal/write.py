@@ -18,8 +18,8 @@ import msgpack
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, JOURNAL_BYTES
-from ganglion.peer.conversation import Conversation, Incoming, Notice, Request
 from ganglion.wire import journal as wire
+from ganglion.wire.conversation import Conversation, Incoming, Notice, Request
 from ganglion.wire.envelope import Position, decode_head, encode_head
 from ganglion.wire.journal import Entry, Kind, Record
 from ganglion.wire.verb import Verb

@@ -10,7 +10,6 @@ from typing import Any
 
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
-from ganglion.peer.conversation import Notice, PeerGone, Pending, Request
 from ganglion.peer.host import Host
 from ganglion.peer.journal.compaction import WorkerCompaction
 from ganglion.peer.participant import Participant
@@ -27,6 +26,7 @@ from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.seed import derive
 from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.conversation import Notice, Pending, Request
 from ganglion.wire.journal import digest
 from ganglion.wire.messages import (
     ControllerEvaluate,
@@ -39,6 +39,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentStart,
     FlowSignal,
+    Lost,
     MuscleReset,
     MuscleSetup,
     Nothing,
@@ -82,7 +83,7 @@ class ControllerHost(Host):
             self._heard = max(self._heard, signal.number)
             self._phase.signals.append(signal)
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """Record the loss of a peer."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)

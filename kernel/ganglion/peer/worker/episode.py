@@ -9,7 +9,6 @@ from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError
 from ganglion.peer.agent.decision import heard, setpoints_of
-from ganglion.peer.conversation import Pending
 from ganglion.peer.results.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.worker.boundary import Boundaries, Ending, WorkerRounds
@@ -17,6 +16,7 @@ from ganglion.peer.worker.recovery import Command, Replayer
 from ganglion.peer.worker.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
+from ganglion.wire.conversation import Pending
 from ganglion.wire.journal import digest
 from ganglion.wire.messages import Act, Acted, EnvironmentUpdate, Verdict
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ganglion.peer.agent.decision import heard
-from ganglion.peer.conversation import Pending
 from ganglion.peer.step.layout import writable_copy
 from ganglion.peer.step.tick import Array, EndedEpisode, Pace
 from ganglion.peer.worker.ticks import ActRequest, Sums, Ticks, UpdateRequest, _Agent, _World
 from ganglion.peer.worker.world import Phase
+from ganglion.wire.conversation import Pending
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
 
 if TYPE_CHECKING:

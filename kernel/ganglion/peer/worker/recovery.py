@@ -11,8 +11,8 @@ import numpy as np
 from ganglion.errors import CallFailed, GanglionError, Nondeterministic, PeerLost
 from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.author import is_loss, is_unreachable
-from ganglion.peer.conversation import Pending
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Pending
 from ganglion.wire.journal import digest
 from ganglion.wire.messages import (
     Act,

@@ -11,7 +11,6 @@ import numpy as np
 from ganglion.errors import DocumentError, GanglionError, OutOfActionSpaceError, RemoteProtocolError
 from ganglion.peer.agent.decision import heard
 from ganglion.peer.author import wrong_answer
-from ganglion.peer.conversation import Pending
 from ganglion.peer.environment.contract import declared_layout
 from ganglion.peer.environment.trial import WIRE_BITS
 from ganglion.peer.participant import Mend
@@ -37,6 +36,7 @@ from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
+from ganglion.wire.conversation import Pending
 from ganglion.wire.envelope import Position
 from ganglion.wire.journal import digest
 from ganglion.wire.messages import (

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ganglion.broker.core import Broker
-from ganglion.peer.conversation import Conversation, Notice
 from ganglion.peer.results.store import StoreHost
 from ganglion.peer.worker.controller import ControllerHost
+from ganglion.wire.conversation import Conversation, Notice
 from ganglion.wire.verb import Verb
 
 UNJUST = "overdue although nobody was slow"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, PeerLost
 from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
-from ganglion.peer.conversation import Answer, Notice, PeerGone, Request
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Loss, Plan, loss_of, processes_of
 from ganglion.run.plan import Process as Place
@@ -18,6 +17,7 @@ from ganglion.supervisor.life import Restarts
 from ganglion.supervisor.recovery import ASKED_ROLES, NOTICE_S, REJOIN_S
 from ganglion.supervisor.resume import newest_phase_checkpoint
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Answer, Notice, Request
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     Admit,
@@ -26,6 +26,7 @@ from ganglion.wire.messages import (
     FlowSignal,
     GovernorStart,
     Joined,
+    Lost,
     Need,
     Overdue,
     RunEvent,
@@ -248,7 +249,7 @@ class Keeper:
         elif told.head.call == "event":
             self.events.append(codec_of(RunEvent).decode(told.body))
 
-    def gone(self, gone: PeerGone) -> None:
+    def gone(self, gone: Lost) -> None:
         """Hear who has lost its connection; a process that lives on is ended, if it does not come back."""
         member = self.members.get(gone.peer)
         if member is None or member.incarnation != gone.incarnation:

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER
-from ganglion.peer.conversation import Answer, Conversation, Leave, PeerGone, Request
 from ganglion.wire.codec import codec_of
+from ganglion.wire.conversation import Answer, Conversation, Leave, Request
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import Bye, Failure, Lost
 from ganglion.wire.verb import Verb
@@ -164,6 +164,20 @@ def test_memory_is_bounded() -> None:
     assert list(range(100 - ANSWERS_PER_CALLER, 100)) == remembered
 
 
+def test_what_is_not_kept_or_forgotten_is_carried_out_again() -> None:
+    """A reply may be too large to be kept; what peers of a name had asked is forgotten when others get the name."""
+    conversation = Conversation()
+    for serial, peer in enumerate(("operator/1", "operator/1", MUSCLE)):
+        (request,), _ = ask(conversation, serial, peer=peer)
+        if serial != 1:
+            conversation.reply(request, b"", kept=peer != MUSCLE)
+    asked = [len(ask(conversation, serial, peer="operator/1")[0]) for serial in (0, 1)]
+    conversation.forget(("operator/",))
+    again = [len(ask(conversation, serial, peer="operator/1")[0]) for serial in (0, 1)]
+
+    assert ([0, 0], [1, 1], 1) == (asked, again, len(ask(conversation, 2)[0]))
+
+
 # -- everything else --------------------------------------------------------------------------------------------------
 
 
@@ -314,7 +328,7 @@ class TwoPeers(RuleBasedStateMachine):
         before = {pending.serial for pending in self.talks[who].waits()}
         message = sent("", Head(Verb.LOST), codec_of(Lost).encode(Lost(self.names[1 - who], 1, "killed", True)))
         incoming, _ = self.talks[who].receive(message, self.now_s)
-        assert [PeerGone(self.names[1 - who], 1, "killed", True)] == incoming
+        assert [Lost(self.names[1 - who], 1, "killed", True)] == incoming
         assert before == {pending.serial for pending in self.talks[who].waits()}
 
     @rule(who=st.integers(0, 1), serial=st.integers(1, 8))

@@ -15,7 +15,7 @@ from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLos
 from ganglion.limits import ANSWERS_PER_CALLER, RETRY_S
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
-from ganglion.wire.messages import Failure, Lost
+from ganglion.wire.messages import Failure, Hello, Lost, Welcome
 from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
 
@@ -46,13 +46,13 @@ class Pending:
     since_s: float
     deadline_s: float | None  # a point in time, not a span
     position: Position | None = None
-    frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
-    again_s: float | None = None  # when, if the kernel was busy
-    span_s: float | None = None  # how long an answer may take
-    reported: bool = False  # whether the supervisor has been told that it is late
+    frames: tuple[bytes, ...] = ()  # as sent, for repeats
+    again_s: float | None = None  # when to send the call again, if the kernel was busy
+    span_s: float | None = None  # how long the reply may take
+    reported: bool = False  # whether the supervisor knows that the reply is late
     absent: bool = False  # whether the callee has been absent
-    carried: bool = False  # whether the caller can go on from it: a journal may begin anew meanwhile
-    answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
+    carried: bool = False  # whether a successor can wait for the reply: a journal may be compacted meanwhile
+    answer: tuple[bytes, ...] = ()  # body and blobs of the reply, once received
 
     def as_asked(self) -> list[Any]:
         """Return the state that a successor needs to wait for the reply."""
@@ -81,23 +81,12 @@ class Answer:
 
 @dataclass(slots=True)
 class Notice:
-    """A TELL or SIGNAL, which has no answer."""
+    """A TELL or SIGNAL, which has no reply."""
 
     peer: str
     head: Head
     body: bytes
     blobs: tuple[bytes, ...]
-
-
-@dataclass(slots=True)
-class PeerGone:
-    """A peer that this peer watches, or waits for, is lost."""
-
-    peer: str
-    incarnation: int
-    reason: str
-    returns: bool = False  # a successor will come, and answer what is open
-    idle: bool = False  # no peer awaited an answer of it
 
 
 @dataclass(slots=True)
@@ -109,12 +98,33 @@ class Leave:
     serial: int = 0
 
 
-Incoming = Request | Answer | Notice | PeerGone | Leave
+Incoming = Request | Answer | Notice | Lost | Leave
+
+
+def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
+    """Return the reply to HELLO.
+
+    Raises:
+        PeerLost: With `again`: the broker has not noticed yet that the former connection has ended.
+        RemoteProtocolError: The kernel refuses; the message says why.
+    """
+    head = decode_head(frames[1])
+    body = frames[2] if len(frames) > 2 else b""
+    if head.verb is Verb.ERROR:
+        tree = decode_map(body)
+        text = f"the kernel refuses {hello.name!r}: {tree.get('message', 'no reason given')}"
+        if again and tree.get("kind") == "name":
+            raise PeerLost("broker", text)
+        raise RemoteProtocolError(text)
+    if head.verb is not Verb.WELCOME:
+        raise RemoteProtocolError(f"expected WELCOME, found {head.verb.name}")
+    return codec_of(Welcome).decode(body)
+
 
 _CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
-_ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
+_ABSENT_MS = int(1000 * RETRY_S["call"])  # the time between two repeats of a CALL to an absent callee
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
@@ -134,23 +144,23 @@ class Conversation:
         self.serial = 0
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
-        self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
-        self._doing: set[tuple[str, int, str]] = set()  # requests that are not answered yet: caller, serial, call
-        self._repeated: set[int] = set()  # serials that were said more than once
-        self._said_before = 0  # serials up to here may have been, on a connection that is lost
-        self._doubted: set[int] = set()  # those of them that were answered twice
-        self.nearest_s = math.inf  # nothing is to be done earlier; what was to be done may be settled
+        self._busy: dict[int, Pending] = {}  # pending calls to be sent again
+        self._doing: set[tuple[str, int, str]] = set()  # unanswered requests: caller, serial, call
+        self._repeated: set[int] = set()  # serials that were sent more than once
+        self._said_before = 0  # serials up to here may have been sent twice, on a lost connection
+        self._doubted: set[int] = set()  # serials that were answered twice
+        self.nearest_s = math.inf  # nothing is due before; nothing need be due at that time
 
     def begin(self, incarnation: int) -> None:
-        """Begin with serials that no earlier incarnation has used: callees must not take new calls for repeated ones.
+        """Begin with serials that no earlier incarnation used, so that callees do not take new calls for repeats.
 
-        A process with a predecessor's journal continues its serials: callees must know repeated calls as such.
+        A process with a predecessor's journal continues the serials, so that callees recognise repeats.
         """
         self.serial = max(0, incarnation - 1) << 32
 
     @property
     def idle(self) -> bool:
-        """Return whether no call is open except carried ones, and one request at most is unanswered."""
+        """Return whether no call is open except carried ones, and at most one request is unanswered."""
         return len(self._doing) <= 1 and all(map(_CARRIED, self._pending.values()))
 
     @property
@@ -159,7 +169,7 @@ class Conversation:
         return not self._pending and not self._doing
 
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
-        """Continue behind a serial, with exactly the replies that `remembered` returned."""
+        """Continue after a serial, with the replies that `remembered` returned."""
         self.serial = serial
         self._answers.clear()
         for peer, at, call, frames in answers:
@@ -173,12 +183,17 @@ class Conversation:
             for (serial, call), frames in memory.items()
         ]
 
+    def forget(self, names: tuple[str, ...]) -> None:
+        """Forget the requests of peers whose names begin so, and the replies to them: other peers get these names."""
+        self._doing = {one for one in self._doing if not one[0].startswith(names)}
+        self._answers = {peer: memory for peer, memory in self._answers.items() if not peer.startswith(names)}
+
     def answered(self, request: Request) -> tuple[bytes, ...] | None:
-        """Return the reply to a request as it was sent, if it is still remembered."""
+        """Return the reply to a request as sent, if still remembered."""
         memory = self._answers.get(request.peer)
         return None if memory is None else memory.get((request.head.serial, request.head.call))
 
-    # -- what we say --------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
     def call(
         self,
         peer: str,
@@ -215,18 +230,20 @@ class Conversation:
         return pending
 
     def reply(
-        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY
+        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY, kept: bool = True
     ) -> tuple[bytes, ...]:
-        """Reply to a CALL; the reply is kept for repeats of the CALL."""
+        """Reply to a CALL; the reply is kept for repeats of the CALL, unless `kept` is False."""
         serial = request.head.serial
         frames = (request.peer.encode(), _pack([verb, serial]), body, *blobs)
+        self._doing.discard((request.peer, serial, request.head.call))
+        if not kept:
+            return frames
         memory = self._answers.get(request.peer)
         if memory is None:
             memory = self._answers[request.peer] = OrderedDict()
         memory[(serial, request.head.call)] = frames
         while len(memory) > ANSWERS_PER_CALLER:
             memory.popitem(last=False)
-        self._doing.discard((request.peer, serial, request.head.call))
         return frames
 
     def fail(self, request: Request, failure: Failure) -> tuple[bytes, ...]:
@@ -243,7 +260,7 @@ class Conversation:
         """Return the frames of BYE."""
         return [b"", encode_head(Head(Verb.BYE, 1)), b""]
 
-    # -- what is received ----------------------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------------------------
     def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[Sequence[bytes]]]:
         """Return the meaning of a message, and the messages to send because of it.
 
@@ -306,7 +323,7 @@ class Conversation:
         self.nearest_s = min(self.nearest_s, now_s)
 
     def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
-        """Return calls with the error of a passed deadline; they are forgotten."""
+        """End calls by the error of a passed deadline; return their answers."""
         answers: list[Answer] = []
         for pending in late:
             del self._pending[pending.serial]
@@ -317,7 +334,7 @@ class Conversation:
         return answers
 
     def repeat(self, now_s: float) -> list[tuple[bytes, ...]]:
-        """Return the messages that are due to be sent again."""
+        """Return the messages to be sent again now."""
         if not self._busy:
             return []
         due = [p for p in self._busy.values() if p.again_s is not None and p.again_s <= now_s]
@@ -333,7 +350,7 @@ class Conversation:
         self._doubted.clear()
         for pending in self._pending.values():
             pending.again_s = None
-            pending.reported = False  # the report that a peer is late may have been lost as well
+            pending.reported = False  # the report of a late peer may have been lost as well
             self.wait_on(pending, now_s)
         return self._said(list(self._pending.values()))
 
@@ -371,7 +388,7 @@ class Conversation:
         for peer, serial, call in self._doing:
             assert (serial, call) not in self._answers.get(peer, {}), f"{call} of {peer} is answered, and is not"
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- repeats -----------------------------------------------------------------------------------------------------
     def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
         """Return the reply to a repeated request; nothing while the request is being handled."""
         known = self.answered(request)
@@ -391,10 +408,10 @@ class Conversation:
         return serial <= self._said_before and serial not in self._doubted
 
     def _doubt(self, serial: int, peer: str, now_s: float) -> None:
-        """Repeat soon the open calls of a peer that has sent one reply twice.
+        """Schedule repeats of the open calls to a peer that sent one reply twice.
 
-        The broker counts the open calls between two peers and forwards as many replies: the second reply has taken the
-        place of the next one, which will not arrive.
+        The broker counts the open calls between two peers and forwards as many replies: the second copy took the place
+        of the next reply, which will not arrive.
         """
         self._repeated.discard(serial)
         self._doubted.add(serial)
@@ -412,7 +429,7 @@ class Conversation:
     def _error(self, peer: str, head: Head, body: bytes, now_s: float) -> list[Incoming]:
         try:
             tree = decode_map(body)
-        except RemoteProtocolError as broken:  # an ERROR it is all the same: the call has ended
+        except RemoteProtocolError as broken:  # still an ERROR: the call has ended
             tree = {"kind": broken.kind, "message": f"an ERROR that cannot be read: {broken}"}
         if peer == "" and head.serial == 0:
             return [Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)]
@@ -425,7 +442,7 @@ class Conversation:
         return [Answer(pending, b"", (), error)]
 
     def _postpone(self, serial: int, tree: dict[str, Any], now_s: float) -> bool:
-        """Schedule the repeat of a CALL for which the kernel was busy; False if that is not possible."""
+        """Schedule the repeat of a CALL for which the kernel was busy; False if there is none."""
         pending, after_ms = self._pending.get(serial), tree.get("retry_after_ms")
         if pending is None or type(after_ms) is not int or after_ms <= 0:
             return False
@@ -440,16 +457,16 @@ class Conversation:
         return True
 
     def _hasten(self, peer: str, now_s: float) -> None:
-        """Repeat at once the calls of a peer that was absent and sends messages again.
+        """Repeat at once the calls to a peer that was absent and sends messages again.
 
-        Otherwise the peer might leave in order before the call is repeated, while its first reply was lost.
+        Otherwise the peer might leave before the repeat of a call whose first reply was lost.
         """
         for pending in self._busy.values():
             if pending.absent and pending.peer == peer:
                 pending.again_s = self.nearest_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
-        found: list[Incoming] = [PeerGone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]
+        found: list[Incoming] = [lost]
         waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
             absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
