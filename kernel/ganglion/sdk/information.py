@@ -327,8 +327,9 @@ class Statistics:
         next decision. A brain's numbers before its first row are stored with that row, those after its last answer are
         not stored.
 
-        Raises: AuthorError: The key was added since the last `pop_statistics`, without `allow_overwrite`, or is no
-            text; the value is no number. Earlier numbers stay.
+        Raises:
+            AuthorError: The key was added since the last `pop_statistics`, without `allow_overwrite`, or is no text;
+                the value is no number. Earlier numbers stay.
         """
         if not isinstance(key, str):
             raise AuthorError(f"statistics: expected a text as key, found {key!r:.80}")

@@ -207,7 +207,7 @@ class Models:
 
     Args:
         folder: Made by the first `save`.
-            read_from: The folder that `load` reads; None is the same folder.
+        read_from: The folder that `load` reads; None is the same folder.
     """
 
     def __init__(self, folder: str | os.PathLike[str], read_from: str | os.PathLike[str] | None = None) -> None:

@@ -276,9 +276,10 @@ class Objective(Part, ABC):
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | Awaitable[float | None] | None:
         """Return the objective of the newest decision, whose row is `memory.tail(1)`; called once per decision.
 
-        Returns: A finite or infinite number, higher is better; an array of one element is a number. None is no value:
-            null in the tables, in no window of a condition, NaN in the brain's memory. NaN, and any other value such as
-            a list or text, are errors of the objective.
+        Returns:
+            A finite or infinite number, higher is better; an array of one element is a number. None is no value: null
+            in the tables, in no window of a condition, NaN in the brain's memory. NaN, and any other value such as a
+            list or text, are errors of the objective.
         """
 
 

@@ -242,7 +242,7 @@ class StoreReader(_Opened):
             where: A condition: columns, literals, `= != < <= > >= in like is null and or not` and parentheses.
             columns: The columns, in this order; None means all.
             order: Columns to sort by, a leading `-` sorts downwards; None means the table's order.
-                limit: The most rows.
+            limit: The most rows.
             wide: Show each value of a value list as a column of its own, `sensors.<full id>`.
 
         Returns:

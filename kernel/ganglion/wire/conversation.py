@@ -48,6 +48,7 @@ class Pending:
     position: Position | None = None
     frames: tuple[bytes, ...] = ()  # as sent, for repeats
     again_s: float | None = None  # when to send the call again, if the kernel was busy
+    busy: str = ""  # what the kernel said then
     span_s: float | None = None  # how long the reply may take
     reported: bool = False  # whether the supervisor knows that the reply is late
     absent: bool = False  # whether the callee has been absent
@@ -328,8 +329,8 @@ class Conversation:
         for pending in late:
             del self._pending[pending.serial]
             text = f"waited {now_s - pending.since_s:.1f} s in vain for {pending.what()}"
-            if self._busy.pop(pending.serial, None) is not None:
-                text += "; the kernel was busy to the end"
+            if self._busy.pop(pending.serial, None) is not None and pending.busy:
+                text += f"; the kernel was busy to the end: {pending.busy}"
             answers.append(Answer(pending, b"", (), DeadlineExceeded(text, pending.peer)))
         return answers
 
@@ -451,7 +452,7 @@ class Conversation:
         if pending.absent:
             self.wait_on(pending, now_s)  # its deadline is suspended while the callee is absent
             pending.reported = False
-        pending.again_s = now_s + after_ms / 1000
+        pending.again_s, pending.busy = now_s + after_ms / 1000, str(tree.get("message"))
         self._busy[serial] = pending
         self.nearest_s = min(self.nearest_s, pending.again_s)
         return True
@@ -469,7 +470,7 @@ class Conversation:
         found: list[Incoming] = [lost]
         waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
-            absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
+            absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}, "message": f"{lost.peer} is absent"}
             for pending in waiting:
                 self._postpone(pending.serial, absent, now_s)
             return found
