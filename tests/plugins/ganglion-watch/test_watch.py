@@ -88,10 +88,11 @@ def test_a_line_for_people(logs: Path) -> None:
         (["nosuch"], "found no 'nosuch'"),
         (["demo-1", "--since", "5x"], "expected a time as 10:31"),
         (["demo-1", "--grep", "("], "expected a regular expression"),
+        (["demo-1", "--process", "brian"], "no line is of `brian`; there are: broker, demo-1/brain/ada, "),
     ],
 )
 def test_what_cannot_be_meant_is_refused(logs: Path, words: list[str], said: str) -> None:
-    """A run that is not there, a time and an expression that cannot be read are refused, with what was expected."""
+    """A run or process that is not there, a time and an expression that cannot be read are refused, with the reason."""
     error = _logs(logs.parents[1], *words).exception
 
     assert isinstance(error, UsageError)
