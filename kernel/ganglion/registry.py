@@ -1,4 +1,4 @@
-"""The table of plugin groups; found by entry point, loaded late, checked, faults named with the distribution."""
+"""The table of plugin groups; plugins by entry point, loaded late, checked; faults name the distribution."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ganglion.sdk.naming import nearest
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Describe a group of plugins: its entry points, the class they must be, and what one is called."""
+    """Describe a group of plugins: its entry points, their base class, and the noun for a plugin."""
 
     entry_points: str
-    base: str  # `module:Class` that its classes inherit, empty where an entry is no class
+    base: str  # `module:Class` of the base class; empty if entries are no classes
     noun: str
 
 
@@ -59,7 +59,7 @@ GROUPS: dict[str, _Group] = {
 }
 
 KERNEL = "ganglion"
-"""The distribution of the kernel, which offers what is part of it; documents name no class of it by its path."""
+"""The distribution of the kernel; documents cannot name its classes by path."""
 
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
 
@@ -69,7 +69,7 @@ _PATH = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)[:.](?P<name>[^\W\d]\w
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Name one plugin: where it comes from, and the object `module:Class` that it is; nothing is imported.
+    """Name one plugin: its distribution, and its object `module:Class`, which is not imported.
 
     `distribution` is empty for a module that no distribution owns.
     """
@@ -83,7 +83,7 @@ class Entry:
 
     @property
     def origin(self) -> str:
-        """Return `distribution version`, or the object's own name where no distribution ships it."""
+        """Return `distribution version`, or the object's name if no distribution ships it."""
         return f"{self.distribution} {self.version}".strip() or self.value
 
 
@@ -98,7 +98,7 @@ def _normal(name: str) -> str:
 
 
 def _header(distribution: importlib.metadata.Distribution) -> dict[str, str]:
-    """Return name, version and summary of a distribution; `.metadata` would import a parser of mails for it."""
+    """Return name, version and summary of a distribution; `.metadata` would import the `email` package for that."""
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     lines = text.partition("\n\n")[0].splitlines()
     found = {key: value.strip() for key, colon, value in (line.partition(":") for line in lines) if colon}
@@ -112,7 +112,7 @@ def _version(distribution: str) -> str:
 
 @functools.cache
 def _table() -> dict[str, list[Entry]]:
-    """Return every entry point of our groups, in order of name and distribution; a distribution counts once."""
+    """Return every entry point of `GROUPS`, in order of name and distribution; a distribution counts once."""
     known = {group.entry_points: key for key, group in GROUPS.items()}
     found: dict[str, list[Entry]] = {key: [] for key in GROUPS}
     seen: set[str] = set()
@@ -123,7 +123,7 @@ def _table() -> dict[str, list[Entry]]:
         header = _header(distribution)
         name = _normal(header["Name"])
         if name in seen:
-            continue  # the first on the path is the one that imports find
+            continue  # imports find the first one on the path
         seen.add(name)
         told = header["Version"], header.get("Summary", "")
         for point in distribution.entry_points:
@@ -139,21 +139,21 @@ def entries(group: str) -> list[Entry]:
 
 
 def _listed(variable: str) -> set[str]:
-    """Return the names in a variable of the environment, where commas part them."""
+    """Return the names in an environment variable, separated by commas."""
     return {part.strip() for part in os.environ.get(variable, "").split(",")} - {""}
 
 
 def _blocked(entry: Entry) -> bool:
-    """Say whether the operator has shut a plugin out, by short name or by distribution."""
+    """Return whether the operator has blocked a plugin, by short name or by distribution."""
     return bool(_listed("GANGLION_BLOCK") & {entry.name, entry.distribution, f"{entry.distribution}:{entry.name}"})
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Say what a name of another project means here.
+    """Describe the meaning of another project's name.
 
-    `params` has what becomes of the constructor's arguments (see `alias`), `customs` is the whole table that knows the
-    name, `origin` is the distribution that ships it.
+    `params` has the changes of the constructor's arguments (see `alias`), `customs` is the whole table with the name,
+    `origin` is the distribution that ships the table.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Alias:
 
 
 def _foreign(name: str) -> str:
-    """Return a foreign name as tables have it: the class behind a colon."""
+    """Return a foreign name as tables spell it: with a colon before the class."""
     return name if ":" in name else ":".join(name.rsplit(".", 1))
 
 
@@ -175,30 +175,28 @@ def _tables() -> Iterator[tuple[Entry, Mapping[str, Any]]]:
 
 
 def alias(kind: str, name: str) -> Alias | None:
-    """Return what a name of another project means, None if no alias plugin knows it as a plugin of this kind.
+    """Return the meaning of another project's name; None if no alias plugin knows a plugin of this kind by it.
 
-    Of the kind `hosted` it is the import path of a class that is played as it is, and `origin` whose that is.
+    For the kind `hosted` the result names a class that is played unmodified, and `origin` its distribution.
 
     The object of an entry in `ganglion.aliases` is a map of plain values, in a module that imports nothing:
 
     - `names`: kind -> foreign name (`module:Class`; documents may write a dot) -> our short name; of the kind `switch`:
       a key of documents, which says `real` if all names there are of the other project's own classes -> the
       distribution of the table;
-    - `params`: foreign name -> argument -> what becomes of it: `[]`, a single value becomes a list of one, or its name
-      here;
-    - `prefixes`: packages all of whose names are foreign: never an import path, a misspelt one gets the nearest name;
-    - `versions`: values `major.minor` of a document's `version` about which there is nothing to say;
-    - `moves`: rows of part of an agent, argument of its constructor, key of the agent that takes it over;
-    - `ignored`: place in a document -> key -> why it has no effect here;
-    - `hosted`: package -> distribution to install: a name from there that `names` has not is that of a class of the
-      other project, which is played as it is; so is every one behind `<distribution of the table>:`;
-    - `host`: `module:function` that gives for a kind and such a class one of ours, or raises TypeError.
-    - `imports`: package -> modules that the processes of a run need which names such a class of it, `""` for any:
-      they are imported once, before these are forked, and start no thread.
-    - `limits`: kind -> what does not come along of such a class; stands behind "as it is, but".
+    - `params`: foreign name -> argument -> `[]` (a single value becomes a list of one) or the argument's name here;
+    - `prefixes`: packages all of whose names are foreign: never import paths; a misspelt one gets the nearest name;
+    - `versions`: values `major.minor` of a document's `version` that give no warning;
+    - `moves`: rows of part of an agent, argument of its constructor, key of the agent that replaces the argument;
+    - `ignored`: place in a document -> key -> why the key has no effect here;
+    - `hosted`: package -> distribution to install: a name of the package that `names` lacks is a class of the other
+      project, which is played unmodified; so is every name after `<distribution of the table>:`;
+    - `host`: `module:function` that returns for a kind and such a class a class of Ganglion's, or raises TypeError;
+    - `imports`: package -> modules that a run with such a class of the package needs, `""` for any package: imported
+      once, before processes are forked; these modules start no thread;
+    - `limits`: kind -> what such a class cannot do here, the end of the note "as it is, but ...".
 
-    `versions`, `moves` and `ignored` hold in a document with at least one of the names; all else is the registry's
-    business.
+    `versions`, `moves` and `ignored` apply to documents with at least one of the names.
     """
     foreign = _foreign(name)
     if kind == "hosted":
@@ -212,12 +210,12 @@ def alias(kind: str, name: str) -> Alias | None:
 
 
 def _foreign_table(name: str) -> Mapping[str, Any] | None:
-    """Return the alias plugin's table of the package to which a name belongs, None if no project claims it."""
+    """Return the alias plugin's table of the package of a name; None if no table has the package."""
     return next((table for _, table in _tables() if _top(name) in table.get("prefixes", ())), None)
 
 
 def _hosted(name: str) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
-    """Return import path, distribution with version, and table of the other project's class that a name means."""
+    """Return import path, distribution with version, and table of the other project's class of a name."""
     for entry, table in _tables():
         path = name.removeprefix(f"{entry.distribution}:")
         if _PATH.match(path) is None:
@@ -230,7 +228,7 @@ def _hosted(name: str) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
 
 
 def shared_imports(plan: Plan) -> list[str]:
-    """Return the modules that alias plugins want imported once for all processes of a plan; nothing is imported."""
+    """Return the modules to import once for all processes of a plan, by alias plugins; nothing is imported."""
     found: dict[str, None] = {}
     for name in dict.fromkeys(plugin.name for _, plugin, _ in _named(plan)):
         path, _, table = _hosted(name) or ("", (), {})
@@ -249,10 +247,10 @@ def _offered(kind: str, name: str) -> list[Entry]:
 def find(kind: str, name: str) -> Entry:
     """Return the plugin of a short name, or of `distribution:short` where two distributions offer the same one.
 
-    A name that an alias plugin knows stands for the short name that it means.
+    A name of another project that an alias plugin knows counts as the short name of its meaning.
 
     Raises:
-        PluginInvalid: no such plugin (the message has the nearest name, or the distribution to install), or several.
+        PluginInvalid: There is no such plugin (with the nearest name, or the distribution to install), or several.
     """
     noun = GROUPS[kind].noun
     ours = alias(kind, name) if re.search(r"[.:]", name) else None
@@ -270,7 +268,7 @@ def find(kind: str, name: str) -> Entry:
 
 
 def _advice(kind: str, name: str) -> str:
-    """Return what may have been meant, or how to install more plugins."""
+    """Return the nearest plugin's name, or how to install more plugins."""
     if not any(entry.distribution != KERNEL for rows in _table().values() for entry in rows):
         return f"; the kernel is installed without plugins; install those that belong to it: {STANDARD}"
     table = _foreign_table(name)
@@ -282,27 +280,27 @@ def _advice(kind: str, name: str) -> str:
     else:
         others = [g.noun for other, g in GROUPS.items() if g.base and name in {e.name for e in entries(other)}]
         near = nearest(name, [entry.name for entry in entries(kind)])
-        near = near or f"; `ganglion plugins {kind}s` lists those that there are, more come with {STANDARD}"
+        near = near or f"; `ganglion plugins {kind}s` lists the installed ones, {STANDARD} installs more"
     return f": it is of kind {' and '.join(others)}" if others else near
 
 
 def plays(environment: str) -> bool:
-    """Say whether an environment plays recorded episodes: a plugin of the group `replay` has its name."""
+    """Return whether an environment plays recorded episodes: a plugin of the group `replay` has its name."""
     return bool(_offered("environment", environment)) and bool(_offered("replay", environment))
 
 
 def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Entry:
-    """Return the plugin that a document's name means, a short name or an import path; nothing is imported.
+    """Return the plugin of a document's name, a short name or an import path; nothing is imported.
 
     Args:
         kind: A key of `GROUPS`.
-        name: `short`, `distribution:short`, `module:Class` or `module.Class`; also what an alias plugin knows.
+        name: `short`, `distribution:short`, `module:Class` or `module.Class`; also a name of an alias plugin.
         folder: The document's folder, whose modules an import path may name; empty: none.
         allow: Further packages that an import path may name, besides those of `GANGLION_ALLOW`.
         local: Whether the document is a local user's own; others may not name import paths.
 
     Raises:
-        PluginInvalid: there is no such plugin, or the path may not be imported.
+        PluginInvalid: There is no such plugin, or the path may not be imported.
     """
     short = not re.search(r"[.:]", name) or bool(_offered(kind, name))
     hosted = None if short else _hosted(name)
@@ -324,7 +322,7 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
 
 
 def _unknown(top: str, folder: str) -> str:
-    """Return why a module is not taken: it is not there, or neither beside the document nor allowed."""
+    """Return why a module is refused: it does not exist, or is neither beside the document nor allowed."""
     hint = nearest(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
     if top.isidentifier() and importlib.util.find_spec(top) is None:
         known = next((table["hosted"][top] for _, table in _tables() if top in table.get("hosted", {})), None)
@@ -334,7 +332,7 @@ def _unknown(top: str, folder: str) -> str:
 
 
 def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | None:
-    """Return (distribution, version) of an allowed package, empty texts where none owns it; None: not allowed."""
+    """Return (distribution, version) of an allowed package, empty texts without a distribution; None: not allowed."""
     if _beside(top, folder) is not None:
         return "", ""
     owner = _shipped(top)
@@ -344,13 +342,13 @@ def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | Non
 
 
 def _shipped(top: str) -> Entry | None:
-    """Return a plugin of the distribution that ships a package, None if it is one without plugins."""
+    """Return a plugin of the distribution that ships a package; None if the distribution has no plugins."""
     found = (entry for rows in _table().values() for entry in rows if _top(entry.value) == top)
     return next((entry for entry in found if entry.distribution != KERNEL), None)
 
 
 def _beside(top: str, folder: str) -> Path | None:
-    """Return the file of a module that lies in a document's folder; names of the standard library never count."""
+    """Return the file of a module in a document's folder; names of the standard library never count."""
     if not folder or top in sys.stdlib_module_names or not top.isidentifier():
         return None
     places = (Path(folder, f"{top}.py"), Path(folder, top, "__init__.py"))
@@ -358,13 +356,13 @@ def _beside(top: str, folder: str) -> Path | None:
 
 
 def _import(module: str, folder: str) -> ModuleType:
-    """Import a module; one that lies beside the document is taken from there, and finds its neighbours."""
+    """Import a module; a module beside the document is loaded from there and can import its neighbours."""
     top = module.partition(".")[0]
     place = _beside(top, folder)
     if place is None:
         return importlib.import_module(module)
     if folder not in sys.path:
-        sys.path.append(folder)  # behind everything else: modules there shadow nothing that is installed
+        sys.path.append(folder)  # last, so that modules there shadow nothing that is installed
     loaded = sys.modules.get(top)
     if loaded is None:
         spec = PathFinder.find_spec(top, [folder])
@@ -383,13 +381,13 @@ def _import(module: str, folder: str) -> ModuleType:
 
 
 def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> Any:
-    """Import a plugin and return its class (of a group without base class: the object as it is).
+    """Import a plugin and return its class (for a group without base class: the object).
 
-    To be called in the process that hosts the plugin; supervisor, broker and command line never do.
+    Call this in the process that hosts the plugin, never in supervisor, broker or command line.
 
     Raises:
-        PluginInvalid: not found, not importable, not a class of the group's kind, or abstract; it blames the
-            distribution and its version.
+        PluginInvalid: Not found, not importable, not a class of the group's kind, or abstract; it names the
+            distribution and version.
     """
     entry = locate(kind, name, folder, allow)
     target = _object(entry, folder)
@@ -400,7 +398,7 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
 
 
 def _adapted(entry: Entry, target: Any) -> Any:
-    """Return a class of another project as one of ours; anything else as it is."""
+    """Return a class of another project as one of Ganglion's; any other object unchanged."""
     for _, table in _tables() if inspect.isclass(target) else ():
         if "host" in table and not _top(entry.value).startswith("ganglion"):
             if any(_top(cls.__module__) in table["prefixes"] for cls in target.__mro__):
@@ -427,7 +425,7 @@ def _invalid(entry: Entry, message: str) -> PluginInvalid:
 
 
 def _check_class(entry: Entry, target: Any, base: str) -> None:
-    """Refuse what is not a class of the group's kind, and what has abstract methods left."""
+    """Refuse an object that is no class of the group's kind, or has abstract methods."""
     module, _, name = base.partition(":")
     wanted = getattr(importlib.import_module(module), name)
     if not inspect.isclass(target):
@@ -440,16 +438,15 @@ def _check_class(entry: Entry, target: Any, base: str) -> None:
 
 
 def distribution_of(cls: type[Any]) -> str | None:
-    """Return `distribution version` of the distribution with plugins from whose package a class comes, else None."""
+    """Return `distribution version` of the plugin distribution that ships a class; None without one."""
     owner = _shipped(_top(cls.__module__))
     return None if owner is None else owner.origin
 
 
 def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Import every class that a plan names and return what is wrong with them, as maps of faults.
+    """Import every class of a plan and check kind, abstractness and parameters; return the faults as maps.
 
-    Checked are kind, abstractness, and that the constructor takes the parameters. Authors' modules run while they are
-    imported: to be called in a child process.
+    Call this in a child process, since importing runs authors' code.
 
     Args:
         plan: As `Plan.to_map` gives it.
@@ -470,7 +467,7 @@ def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _named(plan: Plan) -> Iterator[tuple[str, PluginPlan, dict[str, Any]]]:
-    """Yield (kind, plugin, constructor's arguments) of all that a plan names; a worker's own arguments too."""
+    """Yield (kind, plugin, constructor's arguments) of all plugins of a plan, with each worker's own arguments."""
     for phase in plan.phases:
         for environment in phase.environments:
             if environment.plugin is not None:

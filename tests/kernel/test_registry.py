@@ -99,7 +99,7 @@ def test_two_distributions_with_one_name(install: Install) -> None:
 def test_unknown_names_are_answered() -> None:
     """An unknown name comes with the nearest one, or with the distribution that has it."""
     assert "there is no environment `dumy`; did you mean `dummy`?" == refused("environment", "dumy")
-    listed = f"`ganglion plugins environments` lists those that there are, more come with {registry.STANDARD}"
+    listed = f"`ganglion plugins environments` lists the installed ones, {registry.STANDARD} installs more"
     assert f"there is no environment `weather`; {listed}" == refused("environment", "weather")
     assert "there is no brain `random`: it is of kind muscle" == refused("brain", "random")
     for name in ("CartPole-v1", "ALE/Pong-v5"):

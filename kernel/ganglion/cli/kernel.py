@@ -219,7 +219,7 @@ def _follow(operator: Operator, run: str, progress: Progress, end: type[Outcome]
         row.update(next((r for r in operator.ask("kernel.runs", RunRequest()).rows if r["run"] == run), {}))
         return row.get("exit_status") is not None
 
-    progress.begin(run, "of the document", run)
+    progress.begin(run, "of the document", str(progress.settings.results / run))
     operator.follow(run, lambda news: progress.event(run, news), over)
     story = [str(line) for line in row.get("story") or ()]
     outcome = end(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))

@@ -13,7 +13,7 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.table import tell
-from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
+from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
 from ganglion.supervisor.connection import Connection, Operator, find_connections, find_run, read_connection
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
@@ -144,7 +144,7 @@ def attach(
             try:
                 variables = _variables(connection, role, name, uid or name, run)
                 return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, lambda: joined.append(True))
-            except (PeerLost, RemoteProtocolError, CallFailed) as error:
+            except (PeerLost, RemoteProtocolError, CallFailed, DeadlineExceeded) as error:
                 reason = str(error)
                 if joined:  # a lost broker is replaced, and the run waits for this environment
                     joined.clear()

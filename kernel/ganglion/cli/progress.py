@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion import __version__
 from ganglion.cli.settings import INTERRUPTED, Settings
+from ganglion.cli.stores import FILE, default_uri
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable, without_password
 from ganglion.supervisor.pace import Pace
@@ -132,7 +133,8 @@ class Progress:
         """Yield how a run ended, and the next commands for the user."""
         steps = self.steps.get(outcome.run, 0)
         reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
-        where = f" in {without_password(store)}" if store else ""
+        own = store == default_uri(self.settings.results)
+        where = f" in {self.settings.results / FILE if own else without_password(store)}" if store else ""
         yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{where}"
         if outcome.status == "finished":
             if store:

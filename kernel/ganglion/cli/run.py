@@ -25,7 +25,7 @@ from ganglion.cli.session import (
     warmed,
 )
 from ganglion.cli.settings import INTERRUPTED, Settings
-from ganglion.cli.stores import FILE, store_of
+from ganglion.cli.stores import store_of
 from ganglion.cli.table import counted, tell
 from ganglion.errors import DocumentError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
@@ -237,7 +237,7 @@ class RunSession:
                 self.progress.begin(run, plan.seed, str(self.settings.results / run))
 
         outcome = await self.session.execute(plan, begin, folder, recovery)
-        self.progress.end(outcome, self.session.store and (self.settings.store or str(self.settings.results / FILE)))
+        self.progress.end(outcome, self.session.store)
         self.statuses.append(outcome.exit_status)
 
     async def _redraw(self) -> None:

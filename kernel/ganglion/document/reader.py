@@ -62,7 +62,7 @@ def load_document(
         source: The file, `-` for standard input; beside `text` only the document's name.
         plugins: The installed plugins: the module `ganglion.registry`.
         text: The document, if it is no file.
-            overrides: `PATH=VALUE` settings, applied before any check.
+        overrides: `PATH=VALUE` settings, applied before any check.
         seed: Replaces the document's `seed`.
         sync: Replaces `sync` in every phase.
         allow: Packages that import paths may name, besides those with plugins and modules beside the document.

@@ -1,6 +1,6 @@
-"""The pipe: environments and muscles that are programs which read and write one JSON object per line.
+"""The pipe: environments and muscles that are programs with one JSON object per line on standard input and output.
 
-`python -m ganglion.peer.lines COMMAND...` joins the bus in the place of COMMAND, by the variables of that place;
+`python -m ganglion.peer.lines COMMAND...` joins the bus in the place of COMMAND, with the same variables.
 PROTOCOL.md describes the lines in its section "The pipe".
 """
 
@@ -40,10 +40,10 @@ _CHUNK_BYTES = 65536
 
 
 class Lines:
-    """A program that answers each line on its standard input by one line on its standard output."""
+    """Run a program that answers each line on its standard input by one line on its standard output."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._number = 0  # of its newest line
+        self._number = 0  # of the newest line
         self._rest = b""
         variables = {key: value for key, value in os.environ.items() if not key.startswith("GANGLION_")}
         try:
@@ -59,9 +59,9 @@ class Lines:
         signal.signal(signal.SIGTERM, self._terminate)
 
     def ask(self, call: str, **fields: Any) -> dict[str, Any]:
-        """Return the object that answers a call; AuthorError names the line and what is wrong with it.
+        """Return the object that answers a call; AuthorError names the line and its fault.
 
-        A program that has ended ends this process in the same way, so that the loss is handled as any other.
+        When the program has ended, this process ends in the same way, so that the loss is handled as any other.
         """
         try:
             line = json.dumps({"call": call, **fields}, default=_plain, allow_nan=False, ensure_ascii=False)
@@ -84,7 +84,7 @@ class Lines:
         return AuthorError(f"line {self._number} of its standard output: {field}{': ' if field else ''}{text}")
 
     def end(self) -> None:
-        """Close its standard input, wait for its end, and end what is left of its process group."""
+        """Close the program's standard input, wait for its end, and end the rest of its process group."""
         self._stdin.close()
         status = self._status()
         self._child.wait(LEAVE_KILL_S)
@@ -95,7 +95,7 @@ class Lines:
             raise AuthorError(f"expected exit status 0 after its standard input ended, found {status}")
 
     def _exchange(self, data: bytes, call: str) -> bytes:
-        """Write one line and return the next one; both sides may be slow, and neither waits for ever."""
+        """Write one line and return the next one, within a deadline."""
         if self._rest:
             self._number += 1
             raise self.wrong("", f"expected no line before the call {call}, found {self._rest[:80]!r}")
@@ -133,7 +133,7 @@ class Lines:
         os._exit(status or 1)
 
     def _status(self) -> int | None:
-        """Return the program's exit status, None if it does not end; end what is left of its process group."""
+        """Return the program's exit status, None if it does not end; end the rest of its process group."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(LEAVE_TERMINATE_S)
         status = self._child.returncode
@@ -157,7 +157,7 @@ def _end_by(signum: int) -> NoReturn:
 
 
 def _plain(value: Any) -> Any:
-    """Return arrays and numbers of numpy as JSON has them."""
+    """Return arrays and numbers of numpy as plain lists and numbers."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, bytes):
@@ -178,13 +178,13 @@ def _values(informations: Sequence[Information]) -> dict[str, Any]:
 
 
 class _Piped(Part):
-    """Speak with a program that is started anew for each phase."""
+    """Exchange lines with a program that is started for each phase."""
 
     command: ClassVar[Sequence[str]] = ()
     _lines: Lines
 
     def _begin(self, call: str, name: Mapping[str, str], **fields: Any) -> dict[str, Any]:
-        """Start the program, and return its answer to the first call."""
+        """Start the program; return its answer to the first call."""
         self._lines = Lines(self.command)
         place = {"worker": self.worker, "mode": self.mode.value, "params": dict(self.params)}
         return self._lines.ask(call, **name, **place, seed=self.seed >> _SEED_SHIFT, **fields)
@@ -201,7 +201,7 @@ class _Piped(Part):
             raise self._lines.wrong("", str(error)) from None
 
     def _layout(self, declared: Mapping[str, Any], field: str) -> Layout:
-        """Return what a list of `id: space` or `{id, space}` declares."""
+        """Return the layout of a list of `id: space` or `{id, space}`."""
         rows = declared.get(field)
         if type(rows) is not list:
             raise self._lines.wrong(field, f"expected a list of declarations, found {rows!r:.80}")
@@ -215,7 +215,7 @@ class LinesEnvironment(_Piped, Environment):
     """Let a program play an environment."""
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Start the program, and ask what it declares."""
+        """Start the program; return its declarations."""
         if len(self.bodies) > 1:
             raise AuthorError(f"a program that speaks lines has one body, environment {self.uid} {len(self.bodies)}")
         declared = self._begin("start", {"uid": self.uid})
@@ -262,10 +262,10 @@ class LinesEnvironment(_Piped, Environment):
 
 
 class LinesMuscle(_Piped, Muscle):
-    """Let a program play a muscle; its brain is asked by the host of this object."""
+    """Let a program play a muscle; the host of this object calls the brain."""
 
     def setup(self) -> None:
-        """Start the program, and show it what there is to see and to set."""
+        """Start the program with the agent's sensors and actuators."""
         self._layout_out = Layout([it.uid for it in self.actuators], [it.space for it in self.actuators])
         sensors = [{"id": it.uid, "space": it.space.to_wire()} for it in self.sensors]
         actuators = [
@@ -284,11 +284,11 @@ class LinesMuscle(_Piped, Muscle):
         return actuators_available, answer.get("data")
 
     def update(self, update: Any) -> None:
-        """Hand on what the brain sent."""
+        """Send the brain's update to the program."""
         self._lines.ask("update", update=update)
 
     def reset(self) -> None:
-        """Tell that an episode begins."""
+        """Tell the program that an episode begins."""
         self._lines.ask("reset")
 
     def teardown(self) -> None:
@@ -301,7 +301,7 @@ _CLASSES: dict[str, type[Part]] = {"environment": LinesEnvironment, "muscle": Li
 
 @dataclass(frozen=True, slots=True)
 class LinesLoader(Loader):
-    """Load the program's own class for the role that it plays, every other class as usual."""
+    """Load the class of this module for the program's role, every other class as usual."""
 
     command: Sequence[str] = ()
 

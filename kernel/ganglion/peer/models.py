@@ -1,4 +1,4 @@
-"""Models: saved in folders with an index, found by `load`, inherited from phase to phase."""
+"""Models: folders of models with an index, the search of `load`, inheritance from phase to phase."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ _OWN = "brains"  # the folder of a run that holds its models
 _NUMBERS_MAX = 10_000
 
 
-# -- stores -----------------------------------------------------------------------------------------------------------
+# -- stores ---------------------------------------------------------------------------------------------------------
 
 
 def store_class(uri: str) -> type[Store]:
-    """Return the kind of store that a URI names by its scheme; PluginInvalid if there is none."""
+    """Return the class of stores for the scheme of a URI; PluginInvalid: there is none."""
     found: type[Store] = registry.load("store", uri.partition(":")[0])
     return found
 
 
 def stored_runs(reader: StoreReader) -> list[StoredRun]:
-    """Return the runs of a store, in its order."""
+    """Return the runs of a store, in the store's order."""
     return [StoredRun(**row) for row in reader.rows("runs", columns=["run", "uid", "status"])]
 
 
 def located(uri: str, folder: Path) -> str:
-    """Return the URI of a store; a path behind three slashes begins where the document lies, like every path."""
+    """Return the URI of a store; a path after three slashes is relative to the document's folder, like every path."""
     scheme, slashes, path = uri.partition(":///")
     return f"{scheme}:///{(folder / path).absolute()}" if slashes else uri
 
 
 def shown(uri: str) -> str:
-    """Return a URI as people may see it: without what is before an `@`."""
+    """Return a URI without credentials (the part before an `@`), for messages."""
     scheme, slashes, rest = uri.partition("://")
     return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
 
 
-# -- the index of a folder of models ----------------------------------------------------------------------------------
+# -- the index of a folder of models --------------------------------------------------------------------------------
 
 
 class StoredModel(NamedTuple):
-    """A file of a model: whose it is, after which phase, under which tag, and its digest."""
+    """A file of a model: agent, phase, tag, path, digest."""
 
     phase: int
     agent: str
@@ -72,7 +72,7 @@ class StoredModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder(StoredRun):
-    """What the index of a folder says: the run, the names of its phases, and its models."""
+    """The index of a folder: the run, the names of its phases, and its models."""
 
     folder: Path
     started: str
@@ -81,9 +81,9 @@ class ModelFolder(StoredRun):
 
 
 def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]], results: Path | None = None) -> None:
-    """Write what the records of a run say of its models; StoreError if that cannot be done.
+    """Write the index of the models in a run's records; StoreError: the file cannot be written.
 
-    `results` is the run's own folder, where the index lies in another one: it says whose that is.
+    `results` is the run's own folder, recorded in an index that is in another folder.
     """
     head: dict[str, Any] = {"format": 1, "run": run, "uid": "", "started": "", "status": "running"}
     head["results"] = "" if results is None else str(results)
@@ -110,21 +110,21 @@ def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]], result
 
 
 def read_index(folder: Path) -> ModelFolder | None:
-    """Return what the index of a folder says, None if it has none; StoreError if the index is damaged."""
+    """Return the index of a folder, None without one; StoreError: the index is damaged."""
     return _read_json(folder / INDEX, partial(_model_folder, folder))
 
 
 def model_folders(folder: Path, run: str | None = None) -> tuple[list[ModelFolder], bool]:
-    """Return the folders of models in a directory, the oldest first, and whether it is that of one run only.
+    """Return the folders of models in a directory, oldest first, and whether the directory is of one run only.
 
     A directory has an index, is the folder of a run (whose models are in `brains`), or holds any number of these. With
-    `run` the folder of that name is looked at first, and no other if it has models of that run. StoreError: an index
-    is damaged.
+    `run` the folder of that name comes first, and is the only one if it has models of that run. StoreError: an index is
+    damaged.
     """
     if (alone := _read_either(folder)) is not None:
         return [alone], True
     is_name = run is not None and PurePosixPath(run).name == run and run != ".." and "\0" not in run
-    if run is not None and is_name:  # documents name runs as they like
+    if run is not None and is_name:  # the name of a run may be any text
         named = _read_either(folder / run)
         if named is not None and named.run == run and not (folder / f"{run}+2").exists():
             return [named], False
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def _read_json(path: Path, read: Callable[[Any], T]) -> T | None:
-    """Return what `read` makes of a file of JSON, None if there is none; StoreError if it is damaged."""
+    """Return `read` of a JSON file, None without a file; StoreError: the file is damaged."""
     try:
         if path.stat().st_size > MODEL_INDEX_BYTES:
             raise ValueError(f"expected at most {MODEL_INDEX_BYTES} bytes")
@@ -180,16 +180,16 @@ def _read_json(path: Path, read: Callable[[Any], T]) -> T | None:
         raise StoreError(f"index of models {path}: the file is damaged: {error}") from error
 
 
-# -- folders and files of models --------------------------------------------------------------------------------------
+# -- folders and files of models ------------------------------------------------------------------------------------
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files of the model in a folder, one per tag, that without a tag first; none if there is no model."""
+    """Return the files of the model in a folder, one per tag, the one without a tag first; empty without a model."""
     return sorted(folder.glob("model*.npz"), key=lambda path: (path.name != "model.npz", path.name))
 
 
 def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
-    """Copy files of a model, each whole or not at all; return maps of tag, path, sha256, bytes. StoreError if not."""
+    """Copy files of a model atomically; return maps of tag, path, sha256, bytes. StoreError: a file was not copied."""
     rows = []
     for path in files:
         tag = str((load_meta(path) or {}).get("tag", ""))
@@ -206,11 +206,11 @@ def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
 
 
 def reserve(folder: Path, run: str, results: Path) -> Path:
-    """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
+    """Make the folder of a run in a directory of models, named by the run's id, with a number if the id is taken.
 
-    Nothing that lies there is overwritten, also where a run of other results had the same id. The index of the folder
-    names the results of the run: a process that takes over from one that was lost gets the same folder. OSError: the
-    folder cannot be made. StoreError: an index cannot be read or written.
+    Nothing is overwritten, also if a run of other results had the same id. The index of the folder names the results of
+    the run, so that a successor gets the folder of its predecessor. OSError: the folder cannot be made. StoreError: an
+    index cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, _NUMBERS_MAX):
@@ -227,7 +227,7 @@ def reserve(folder: Path, run: str, results: Path) -> Path:
 
 
 def hand_over(folder: Path, place: str, user: str) -> None:
-    """Make a folder below another that one user writes and no other reads; others may pass by. OSError if not."""
+    """Make a folder below another that one user writes and no other user reads; OSError: it cannot be made."""
     entry = pwd.getpwnam(user)
     *between, last = [folder.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)]
     for one in between:
@@ -241,39 +241,39 @@ def hand_over(folder: Path, place: str, user: str) -> None:
         os.close(fd)
 
 
-# -- the models of one run --------------------------------------------------------------------------------------------
+# -- the models of one run ------------------------------------------------------------------------------------------
 
 
 class _Found(NamedTuple):
-    """A model: its folder, and its files with their digests, where these were noted."""
+    """A model: its folder, and its files with their recorded digests."""
 
     folder: Path
     files: Mapping[Path, str]
 
     def gone(self) -> str | None:
-        """Return which file is no longer there, None if all are."""
+        """Return the fault of a missing file, None if all files exist."""
         return next((f"the file {path} is gone" for path in self.files if not path.is_file()), None)
 
 
-_KEYS = {"run": 1, "phase": 4, "brain": 4, "end": 1}  # record that tells of models -> length of its key
+_KEYS = {"run": 1, "phase": 4, "brain": 4, "end": 1}  # kind of record about models -> length of its key
 
 
 class ModelStore:
-    """Find models for one run, and keep the indices of those that it stores; `results` is the folder of the run."""
+    """Find models for one run, and keep the indices of the run's own models; `results` is the folder of the run."""
 
     def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
         self._own = self._results / _OWN
         self._document = Path(plan.folder or ".")
-        self._second: dict[Path, Path] = {}  # what documents call `models` -> folder of this run in it
-        self._records: dict[tuple[Any, ...], Sequence[Any]] = {}  # the newest ones that tell of models
+        self._second: dict[Path, Path] = {}  # `models` of documents -> folder of this run in it
+        self._records: dict[tuple[Any, ...], Sequence[Any]] = {}  # the newest records of models
         self._stale = False  # whether an index lacks a record
         self._known: dict[str, dict[Path, str]] = {}  # folder -> its files with their digests
 
-    # -- what this run stores -----------------------------------------------------------------------------------------
+    # -- models of this run ------------------------------------------------------------------------------------------
     def second_folder(self, agent: AgentPlan) -> str:
-        """Return the folder of this run in the agent's second directory; it is made when it is first asked for."""
+        """Return the folder of this run in the agent's second directory; the first call makes it."""
         place = self._place(agent.models)
         try:
             return str(self._reserved(place))
@@ -288,15 +288,15 @@ class ModelStore:
         return self._second[place]
 
     def _place(self, path: Any) -> Path:
-        """Return where a path of the document leads."""
+        """Return a path of the document as an absolute one."""
         return (self._document / str(path)).absolute()
 
     def note(self) -> list[list[Any]]:
-        """Return the records of phases and models, which a successor takes as if it had made them."""
+        """Return the records of phases and models, for a successor's `take`."""
         return [list(row) for row in self._records.values() if row[0] in ("phase", "brain")]
 
     def take(self, record: Sequence[Any]) -> None:
-        """Take a record of the run; one that tells of models is remembered."""
+        """Take a record of the run; keep records of models."""
         kind = record[0]
         if kind not in _KEYS:
             return
@@ -307,7 +307,7 @@ class ModelStore:
             self._known.setdefault(str(path.parent), {})[path] = record[8]
 
     def flush(self) -> None:
-        """Write the indices if there is news; StoreError if one cannot be written."""
+        """Write the indices if a record is new; StoreError: an index cannot be written."""
         if not self._stale:
             return
         write_index(self._own, self._run, self._records.values())
@@ -320,7 +320,7 @@ class ModelStore:
         self._stale = False
 
     def _stored_twice(self) -> dict[Path, list[Sequence[Any]]]:
-        """Return the records of models that are in a second directory, too, by that directory."""
+        """Return the records of models with a copy in a second directory, by directory."""
         agents = [(phase.index, agent) for phase in self._plan.phases for agent in phase.agents if agent.models]
         places = {(index, agent.name): self._place(agent.models) for index, agent in agents}
         found: dict[Path, list[Sequence[Any]]] = {}
@@ -330,7 +330,7 @@ class ModelStore:
         return found
 
     def close(self) -> None:
-        """Take away the folders that were made in vain; what others have put there stays."""
+        """Remove folders that stayed empty."""
         stored = self._stored_twice()
         for place, folder in self._second.items():
             if place not in stored:
@@ -338,14 +338,14 @@ class ModelStore:
                     if [path.name for path in folder.iterdir()] == [INDEX]:
                         shutil.rmtree(folder)
 
-    # -- what a phase begins with -------------------------------------------------------------------------------------
+    # -- load --------------------------------------------------------------------------------------------------------
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Own) -> str | None:
-        """Return the folder of the model that an agent begins a phase with, None to begin afresh.
+        """Return the folder of the model with which an agent begins a phase; None begins afresh.
 
-        DocumentError: what `load` asks for is nowhere; with the places that were looked at. StoreError: it is damaged.
+        DocumentError: no place has the model of `load`; it names the places. StoreError: the model is damaged.
         """
         user = (agent.recovery or phase).run_as
-        if user is not None and agent.brain is not None:  # the brain runs under another name
+        if user is not None and agent.brain is not None:  # a run of another name
             try:
                 hand_over(self._own, f"{phase.index}/{file_name(agent.name)}", user)
             except OSError as error:
@@ -373,7 +373,7 @@ class ModelStore:
         return _Found(Path(folder), self._known.get(folder, {}))
 
     def _search(self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Own) -> Iterator[tuple[str, _Found | str]]:
-        """Look at base, this run, the agent's `models`, the store, the results; text says why nothing is there."""
+        """Search base, this run, the agent's `models`, the store, the results; yield each place with its result."""
         if wish.base is not None and "://" in wish.base:
             uri = located(wish.base, self._document)
             yield f"base {shown(uri)}", self._in_store(uri, wish)
@@ -393,7 +393,7 @@ class ModelStore:
         yield f"the results {self._results.parent}", self._in_directory(self._results.parent, wish)
 
     def _in_directory(self, place: Path, wish: Wish, is_base: bool = False) -> _Found | str:
-        """Look into the folders of models of a directory; a base may also be a folder of files without an index."""
+        """Search the folders of models in a directory; a base may also be a folder of files without an index."""
         if not place.is_dir():
             return "there is no such directory"
         try:
@@ -403,12 +403,12 @@ class ModelStore:
         if not folders:
             return _without_index(place, wish) if is_base else "it holds no models of a run"
         any_run = wish.here and not wish.elsewhere and wish.run is None
-        # A base that is the folder of one run means that run.
+        # The folder of one run as base means that run.
         chosen = folders[0] if is_base and single and any_run else model.pick_run(wish, folders, self._run)
         return chosen if isinstance(chosen, str) else _of_phase(wish, chosen.phases, chosen.models, chosen.run)
 
     def _in_store(self, uri: str, wish: Wish) -> _Found | str:
-        """Look into a store; one that cannot be read is one more place without the model."""
+        """Search a store; an unreadable store counts as a place without the model."""
         try:
             with store_class(uri).reader(uri) as reader:
                 chosen = model.pick_run(wish, stored_runs(reader), self._run)
@@ -423,7 +423,7 @@ class ModelStore:
         return found if isinstance(found, str) else self._moved(uri, found)
 
     def _moved(self, uri: str, found: _Found) -> _Found:
-        """Return a model where it lies: results that were moved as a whole keep their order below the folder."""
+        """Return a model with its present path: results that were moved as a whole keep their layout."""
         place = Path(*found.folder.parts[-4:])  # <run>/brains/<phase>/<agent>
         file = uri.partition(":///")[2]
         beside = [Path(file).absolute().parent / place] if file else []
@@ -434,7 +434,7 @@ class ModelStore:
         return found
 
     def _checked(self, agent: AgentPlan, found: _Found) -> str:
-        """Return the folder of a model whose files are what they were; it is known from now on."""
+        """Return the folder of a model after comparing its files with their digests; remember them."""
         for path, sha256 in found.files.items():
             actual = digest_of(path) if path.is_file() else None
             if actual != sha256:
@@ -446,7 +446,7 @@ class ModelStore:
 
 
 def _without_index(place: Path, wish: Wish) -> _Found | str:
-    """Return the model of an agent in a folder of agents, or in the folder itself unless an agent is named."""
+    """Return the model of an agent in a folder of agents, or in the folder itself if no agent is named."""
     if not wish.bare:
         return "it says nothing of runs and phases: there is no `models.json` in it or in a folder of it"
     folders = [place / file_name(wish.agent), *([] if wish.named else [place])]
@@ -455,7 +455,7 @@ def _without_index(place: Path, wish: Wish) -> _Found | str:
 
 
 def _checked_row(row: Mapping[str, Any]) -> StoredModel:
-    """Return the row of a model in a store; StoreError if its path is not that of a model in a run's folder."""
+    """Return the row of a model in a store; StoreError: its path is not that of a model in a run's folder."""
     try:
         found = _stored_model(row)
     except TypeError:
@@ -470,7 +470,7 @@ def _checked_row(row: Mapping[str, Any]) -> StoredModel:
 
 
 def _of_phase(wish: Wish, phases: Mapping[int, str], models: Iterable[StoredModel], run: str) -> _Found | str:
-    """Return the newest model of the phase that is meant among those of the agent in one run."""
+    """Return the newest model of the wanted phase among those of the agent in one run."""
     mine = [one for one in models if one.agent == wish.agent]
     index = model.pick_phase(wish, phases, [one.phase for one in mine], run)
     if isinstance(index, str):

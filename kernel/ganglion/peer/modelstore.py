@@ -1,4 +1,4 @@
-"""The model store as a process reaches it: as a folder, or over the bus, where models are kept by digest."""
+"""The model store as seen by a process: folders, or, over the bus, files kept by digest."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from ganglion.wire.messages import ModelAsked, ModelKept
 
 
 class LocalModelStore:
-    """Give the folders of models that a set-up names to a process that sees them."""
+    """Give a process the folders of models that a set-up names, which it sees."""
 
     def read(self, folder: str) -> str:
-        """Return where the models of a folder can be read."""
+        """Return a readable folder with the models of a folder."""
         return folder
 
     def write(self, folder: str) -> str:
-        """Return where to write what is to lie in a folder."""
+        """Return a folder to write files into that belong in a folder."""
         return folder
 
     def stored(self, rows: Sequence[dict[str, Any]], folder: str) -> list[dict[str, Any]]:
-        """See to it that files which were written lie in a folder; return their rows with the paths there."""
+        """Bring written files to a folder; return their rows with the paths there."""
         return list(rows)
 
     def copied(self, files: Sequence[Path], folder: str) -> list[dict[str, Any]]:
-        """Copy files of a model to a folder; return maps of tag, path, sha256, bytes. StoreError if that fails."""
+        """Copy files of a model to a folder; return maps of tag, path, sha256, bytes. StoreError: the copy failed."""
         from ganglion.peer.models import copy_model
 
         return copy_model(files, Path(folder))
 
 
 class BusModelStore(LocalModelStore):
-    """Fetch models over the bus into a folder of this node, and send there what was written.
+    """Fetch models over the bus into a folder of this node, and send written ones over the bus.
 
-    A file is kept under its SHA-256, once for all processes of the run on this node, and linked where it is read. A
-    successor that replays the journal of its predecessor finds what the predecessor fetched.
+    A file is kept under its SHA-256, once for all processes of the run on this node, and linked to where it is read. A
+    successor that replays its predecessor's journal finds the files that the predecessor fetched.
 
     Args:
         node: The folder of the run on this node.
-        participant: Gives who asks the supervisor.
+        participant: Returns the participant that calls the supervisor.
     """
 
     def __init__(self, node: Path, participant: Callable[[], Participant]) -> None:
         self._node, self._participant = node, participant
 
     def read(self, folder: str) -> str:
-        """Fetch the models of a folder, those that are not here; JournalDiffers where a predecessor had them."""
+        """Fetch the missing models of a folder; JournalDiffers: a predecessor had a file that is missing."""
         here = self._node / "models" / _named(folder)
         answer = self._ask("kernel.model", ModelAsked(folder))
         if answer is None:
             if not here.is_dir():
-                raise JournalDiffers("the models that it had are not on this node")
+                raise JournalDiffers("the predecessor's models are not on this node")
             return str(here)
         here.mkdir(parents=True, exist_ok=True)
         names = set()
@@ -77,11 +77,11 @@ class BusModelStore(LocalModelStore):
         return str(self._node / "own" / _named(folder))
 
     def stored(self, rows: Sequence[dict[str, Any]], folder: str) -> list[dict[str, Any]]:
-        """Send files to where results are."""
+        """Send written files over the bus."""
         return [{**row, "path": self._send(Path(row["path"]), folder, row["sha256"])} for row in rows]
 
     def copied(self, files: Sequence[Path], folder: str) -> list[dict[str, Any]]:
-        """Send files to where results are."""
+        """Send files of a model over the bus."""
         from ganglion.sdk.models import digest_of, load_meta
 
         rows = []
@@ -91,7 +91,7 @@ class BusModelStore(LocalModelStore):
         return self.stored(rows, folder)
 
     def _kept(self, folder: str, name: str, sha256: str, size: int) -> Path:
-        """Return a file by its digest; it is fetched if it is not here."""
+        """Return a file by its digest; fetch a missing one."""
         path = self._node / "blobs" / sha256
         if path.exists():
             return path
@@ -106,14 +106,14 @@ class BusModelStore(LocalModelStore):
                     file.write(piece.data)
                     digest.update(piece.data)
                 if digest.hexdigest() != sha256:
-                    raise StoreError(f"model {folder}/{name}: expected SHA-256 {sha256}, found another one on its way")
+                    raise StoreError(f"model {folder}/{name}: expected SHA-256 {sha256}, received another one")
         except OSError as error:
             raise StoreError(f"model {path}: cannot be written: {error}") from error
         return path
 
     @staticmethod
     def _link(blob: Path, path: Path) -> None:
-        """Put a file in its place, whatever was there."""
+        """Link a file to its place, replacing what is there."""
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         fresh.unlink(missing_ok=True)
         os.link(blob, fresh)

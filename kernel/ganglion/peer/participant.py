@@ -1,4 +1,4 @@
-"""One process joined to the bus: its link, a thread that calls and serves, and a pulse that answers BEAT."""
+"""One process on the bus: its link, a thread that calls and serves, and a pulse that answers BEAT."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class LinkLike(Protocol):
         """Send one message."""
 
     def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message, or None after `timeout_s`; raise PeerLost when the other side is gone."""
+        """Return one message, or None after `timeout_s`; PeerLost: the other side has ended."""
 
     def close(self) -> None:
         """Close the link."""
 
 
 Connect = Callable[[], LinkLike]
-"""Connect to the broker; raise PeerLost or DeadlineExceeded if it cannot be reached."""
+"""Connect to the broker; PeerLost or DeadlineExceeded: the broker cannot be reached."""
 
 
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 
 
 def pulse(participant: Participant, closed: Event) -> None:
-    """Read the link of a participant while its hooks run for long, until it is closed."""
+    """Read the link of a participant while a hook runs for long, until the participant is closed."""
     since_s, looks = None, 0
     while not closed.wait(_PULSE_S):
         busy_s = participant.works_since_s()
@@ -79,7 +79,7 @@ def pulse(participant: Participant, closed: Event) -> None:
 def abort() -> None:
     """Print the stacks of all threads, and end this process."""
     faulthandler.dump_traceback(all_threads=True)
-    faulthandler.disable()  # its handler would read the stacks again, without the lock of the interpreter
+    faulthandler.disable()  # the handler of SIGABRT would print the stacks again, without the interpreter's lock
     os.abort()
 
 
@@ -92,7 +92,7 @@ def asks_for_beat(frames: Sequence[bytes]) -> bool:
     return head.verb is Verb.BEAT and not head.call
 
 
-_FIRST_S, _MOST_S = 0.01, 0.5  # between two tries to reach a broker that is lost
+_FIRST_S, _MOST_S = 0.01, 0.5  # between two attempts to reach a lost broker
 _T = TypeVar("_T")
 
 
@@ -113,7 +113,7 @@ def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tupl
 def insist(
     act: Callable[[], _T], clock: Callable[[], float], pause: Callable[[float], None], closed: Callable[[], bool]
 ) -> _T:
-    """Call a function that needs the broker, again while the broker is lost, after growing pauses; return its result.
+    """Call a function that needs the broker; retry after growing pauses while the broker is lost; return its result.
 
     Raises:
         PeerLost: The broker did not come back in time, or the participant is `closed`.
@@ -134,32 +134,32 @@ def insist(
 
 
 _HEARD = int(Kind.HEARD)
-_IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
+_IDLE_S = 1.0  # the longest time between two checks of deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
-_ASIDE = 1 << 52  # serials of calls that are on no journal begin here
-_BESIDE_S = 2.0  # without an answer one of them is said again
+_ASIDE = 1 << 52  # the first serial of calls outside of the journal
+_BESIDE_S = 2.0  # without a reply such a call is sent again
 
 DEFERRED: Any = object()
-"""What a handler returns when it answers later, by `Participant.reply`."""
+"""Returned by a handler that replies later, by `Participant.reply`."""
 
 Handler = Callable[[Request, Any], Any]
-"""Take a request and its decoded message; return the reply's message, or DEFERRED. What it raises is answered."""
+"""Take a request and its decoded message; return the reply's message, or DEFERRED. An exception becomes the reply."""
 
 
 Mend = Callable[[int, GanglionError], Pending]
-"""Take the place of a call whose callee is lost, and the error; return the call asked anew, or raise."""
+"""Take the place of a call whose callee is lost, and the error; return a new call, or raise."""
 
 
 class Participant(Recorded):
     """One peer: calls others, serves their calls, takes notices.
 
     Args:
-        connect: Makes a link that is joined to nothing yet.
-        handlers: Name of a call -> what serves it; other calls are answered by `unknown_call`.
+        connect: Makes a link that has not joined yet.
+        handlers: Name of a call -> its handler; other calls are answered by `unknown_call`.
         told: Called for each TELL and SIGNAL, between two requests or while a call is awaited.
         gone: Called for each peer that is lost.
         clock: Gives monotonic seconds.
-        pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer is silent.
+        pulse: Whether a second thread reads the link while a hook runs for long; else the peer is silent then.
         journal: Records what is received; with a journal the participant waits for a lost broker.
         pause: Sleeps for some seconds.
 
@@ -199,7 +199,7 @@ class Participant(Recorded):
         self._pause = pause
         self._real_clock = clock
         self._behind_s = 0.0  # how long this participant was stopped, with its clock
-        self._joined = False  # whether it may have joined, on whatever connection
+        self._joined = False  # whether this participant may have joined, by any connection
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
         self._aside = _ASIDE
@@ -212,8 +212,8 @@ class Participant(Recorded):
         )
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
-        self._gave_up = False  # whether it was told that the journal is too long
-        self._now_s = 0.0  # when something was received last, or nothing
+        self._gave_up = False  # whether the warning about a long journal was sent
+        self._now_s = 0.0  # when the link was last read
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
@@ -229,7 +229,7 @@ class Participant(Recorded):
             return self._journal.time_s
         return self._real_clock() - self._behind_s
 
-    # -- joining and leaving ------------------------------------------------------------------------------------------
+    # -- joining and leaving -----------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
         """Send HELLO and wait for WELCOME, or replay it from the journal of a predecessor.
 
@@ -262,7 +262,7 @@ class Participant(Recorded):
 
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
-        again, self._joined = self._joined, True  # a HELLO may arrive where its answer does not
+        again, self._joined = self._joined, True  # HELLO may arrive although WELCOME does not
         self._link, frames, self.welcome = greet(self._connect, self._hello, timeout_s, again)
         return frames
 
@@ -272,7 +272,7 @@ class Participant(Recorded):
         return Hello(PROTOCOL_VERSION, role, name, token, "python", "msgpack", incarnation, ["beats_in_call"])
 
     def leave(self, reason: str = "") -> None:
-        """Send BYE, wait a short time for its reply, and close."""
+        """Send BYE, wait a short time for the reply, and close."""
         self._closed.set()
         with self._lock:
             try:
@@ -283,22 +283,22 @@ class Participant(Recorded):
                     if frames is not None and decode_head(frames[1]).verb is Verb.BYE:
                         break
             except GanglionError:
-                pass  # the broker is gone already: there is no peer to say it to
+                pass  # the broker has ended already
             self._link.close()
 
-    # -- serving ------------------------------------------------------------------------------------------------------
+    # -- serving -----------------------------------------------------------------------------------------------------
     def serve(self, tick: Callable[[], None] | None = None, idle_s: float = _IDLE_S, timed: bool = False) -> Leave:
-        """Serve requests until this peer is told to leave; return why.
+        """Serve requests until this peer is told to leave; return the reason.
 
-        `tick` is called at least every `idle_s` seconds; with `timed` its effect depends on the time. Raises PeerLost
-        when the broker is lost for good.
+        `tick` is called at least every `idle_s` seconds; with `timed` its effect depends on the time. PeerLost: the
+        broker is lost for good.
         """
         while self.leaving is None:
             if self._inbox:
                 self._now_s = self.clock()
             else:
                 self._inbox.extend(self._receive(idle_s, None))
-            self._busy_since_s = self._now_s  # what may take long begins: the pulse reads in our place meanwhile
+            self._busy_since_s = self._now_s  # a hook begins: the pulse reads the link meanwhile
             try:
                 incoming = self._inbox.popleft() if self._inbox else None
                 if type(incoming) is Request:
@@ -330,7 +330,7 @@ class Participant(Recorded):
         """Reply to a request with ERROR."""
         self._send(self._conversation.fail(request, failure))
 
-    # -- asking -------------------------------------------------------------------------------------------------------
+    # -- calling -----------------------------------------------------------------------------------------------------
     def ask(
         self,
         peer: str,
@@ -359,7 +359,7 @@ class Participant(Recorded):
         return pending
 
     def ask_aside(self, peer: str, call: str, message: Any) -> int:
-        """Send a CALL whose reply no host needs, and which is in no journal; return its serial."""
+        """Send a CALL outside of the journal whose reply no host needs; return its serial."""
         self._aside += 1
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
         serial = self._aside
@@ -398,7 +398,7 @@ class Participant(Recorded):
                 self._pause(RETRY_S["call"])
             if self._real_clock() > until_s:
                 raise DeadlineExceeded(f"the kernel did not answer {call} within {span_s} s")
-            serial = None  # said again, for it may be lost
+            serial = None  # sent again: the call or its reply may be lost
 
     def _heard_beside(self, serial: int) -> list[bytes] | None:
         """Return the reply to a call outside of the journal, None without one; the lock is held."""
@@ -426,7 +426,7 @@ class Participant(Recorded):
 
         Raises the error of the first failed call, in order of arrival; replies to the other calls are dropped.
         Requests that arrive meanwhile wait; notices are handled at once. `mend` receives the place of a call whose
-        callee is lost, and the error; it returns the repeated call, or raises.
+        callee is lost, and the error; it returns a new call, or raises.
         """
         given, asked = asked, list(asked)
         open_serials = set()
@@ -443,7 +443,7 @@ class Participant(Recorded):
                     if one.error is None:
                         answers[one.pending.serial] = one
                         continue
-                    self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
+                    self._inbox.extendleft(reversed(incoming[i + 1 :]))  # later messages are not lost
                     if mend is None:
                         raise one.error
                     place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
@@ -488,7 +488,7 @@ class Participant(Recorded):
                 return found
 
     def ask_again(self, serial: int, asked: Sequence[Any]) -> Pending:
-        """Wait for the reply to a call of the predecessor whose state was restored, by `Pending.as_asked`."""
+        """Wait for the reply to an open call of the predecessor; `Pending.as_asked` was its state."""
         return self._conversation.ask_again(serial, self.clock(), asked)
 
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
@@ -535,7 +535,7 @@ class Participant(Recorded):
             else:
                 self._inbox.append(one)
 
-    # -- the journal ---------------------------------------------------------------------------------------------------
+    # -- the journal -------------------------------------------------------------------------------------------------
     def _go_live(self, journal: Journal) -> None:
         """Join the bus: the journal has ended.
 
@@ -581,7 +581,7 @@ class Participant(Recorded):
         if self.on_return is not None:
             self.on_return()
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------------------
     def _send(self, frames: Sequence[bytes], call: str = "") -> None:
         """Send a message; a replay sends nothing, and compares a CALL or REPLY (with a `call`) with the journal."""
         journal = self._journal
@@ -664,7 +664,7 @@ class Participant(Recorded):
 
         With `awaited` only notices and replies to these calls are taken out of the inbox; other messages stay there.
         """
-        if self._inbox:  # an earlier wait has received it
+        if self._inbox:  # received by an earlier wait
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
@@ -689,7 +689,7 @@ class Participant(Recorded):
             with self._lock:
                 try:
                     frames = self._arrived.popleft() if self._arrived else self._link.receive(wait_s)
-                except PeerLost:  # with a journal that is waited out
+                except PeerLost:  # with a journal the loss of the broker is waited out
                     if journal is None or self._closed.is_set():
                         raise
                     frames = None
@@ -715,7 +715,7 @@ class Participant(Recorded):
         return self._expire() if frames is None else incoming
 
     def _expire(self) -> list[Incoming]:
-        """Return the calls whose deadline has passed; with a journal, late peers are reported before."""
+        """Return the calls whose deadline has passed; with a journal, report the late peers first."""
         conversation, journal, now_s = self._conversation, self._journal, self.clock()
         late = conversation.late(now_s)
         if journal is not None and late:
@@ -738,7 +738,7 @@ class Participant(Recorded):
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
         """Send repeats, and messages that are in no journal; the lock is held.
 
-        Nothing is lost with the broker: open calls are repeated when it is back, and callers repeat theirs.
+        Nothing is lost with the broker: after its return open calls are sent again, and callers repeat theirs.
         """
         try:
             for message in messages:
@@ -764,7 +764,7 @@ class Participant(Recorded):
                     self._arrived.append(frames)
         except GanglionError:
             if self._journal is None:
-                return False  # the main thread meets the same error as soon as it reads
+                return False  # the main thread gets the same error from its next read
             try:
                 self._come_back()
             except GanglionError:

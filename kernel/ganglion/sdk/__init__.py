@@ -1,7 +1,7 @@
 """CONTRACT: what the author of a plugin reads.
 
-Every public name of the room can be imported from here. Each is loaded when it is first asked for, so that a process
-which needs only `Signal` or `Mode` does not pay for numpy.
+Import every public name of the room from here. A name is loaded at its first use, so that a process that needs only
+`Signal` or `Mode` does not import numpy.
 """
 
 from __future__ import annotations

@@ -28,14 +28,12 @@ Array = NDArray[Any]
 class Update:
     """Send data to some muscles only."""
 
-    data: Any  # what `Muscle.update` gets
+    data: Any  # the argument of `Muscle.update`
     only: Sequence[str] | None = None  # the uids of the muscles; None is all
 
 
 def carries_update(result: Any) -> bool:
-    """Return whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
-
-    An array always is one, also an array of one zero.
+    """Return whether a result of `thinking` is an update: any array, and any other value that is true.
 
     >>> carries_update({}), carries_update(np.zeros(1)), carries_update(Update({"epsilon": 0.1}, only=["ada/0"]))
     (False, True, True)
@@ -47,7 +45,7 @@ def carries_update(result: Any) -> bool:
     try:
         return bool(result)
     except (RuntimeError, TypeError, ValueError):
-        return True  # several numbers in a foreign form, such as a tensor; it is refused by its name
+        return True  # several numbers in another form, such as a tensor; refused later, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,15 @@ class EpisodeSummary:
     steps: int  # its step boundaries
     objective_mean: float | None  # mean of the agent's objective per decision; None if no decision had one
     objective_sum: float | None  # sum of the agent's objective; None likewise
-    terminated: bool  # whether no future existed at its end
-    truncated: bool  # whether it was cut off
-    environment: str = ""  # in a phase with bodies, the one whose episode it was; else empty
-    body: str = ""  # `<agent>/<b>` where it was the episode of one body; else empty
+    terminated: bool  # whether the episode ended without a future
+    truncated: bool  # whether the episode was cut off
+    environment: str = ""  # in a phase with bodies, the environment of the episode; else empty
+    body: str = ""  # `<agent>/<b>` for the episode of one body; else empty
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Tell a brain how an evaluation went: its number in the phase, from 0, and its episodes."""
+    """Give a brain the result of an evaluation: its number in the phase, from 0, and its episodes."""
 
     number: int
     episodes: Sequence[EpisodeSummary]
@@ -78,7 +76,7 @@ class EvaluationResult:
     """Give the metrics of an evaluation."""
 
     metrics: Mapping[str, float]  # name -> number; they overlay `objective`, `return` and `steps`
-    checkpoint_id: str | None = None  # name of a model that the brain stored for this evaluation; None is none
+    checkpoint_id: str | None = None  # name of a model that the brain stored for this evaluation; None without one
     checkpoint_hash: str | None = None  # its SHA-256; None is none
 
 
@@ -99,7 +97,7 @@ class Transitions:
     body: Sequence[Any]  # coordinate per row
     episode: Array  # `[k]` int64
     step: Array  # `[k]` int64, the decision's number in its episode
-    data: Sequence[Any]  # per row what the muscle added
+    data: Sequence[Any]  # the muscle's data of each row
     group: int = 0  # which of `Brain.groups` the rows are of
     # Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
     mask_columns: Mapping[str, slice] = field(default_factory=dict)
@@ -115,18 +113,18 @@ class Transitions:
 
     @property
     def masks(self) -> dict[str, Array]:
-        """Return which values of actuators were allowed when the decisions were made, `[k, n]` bool by id."""
+        """Return the allowed values of actuators at the decisions, `[k, n]` bool by id."""
         return {uid: self.observations[:, columns] != 0 for uid, columns in self.mask_columns.items()}
 
     @property
     def next_masks(self) -> dict[str, Array]:
-        """Return which were allowed after them, likewise; all, where no decision followed."""
+        """Return the allowed values after the decisions, likewise; all values if no decision followed."""
         return {uid: self.next_observations[:, columns] != 0 for uid, columns in self.mask_columns.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class LateCredit:
-    """Give what a group of bodies earned after the end of one of them, within the episode of their environment."""
+    """Give the reward of a group of bodies after the end of one of them, within the episode of their environment."""
 
     muscle: str  # uid of the muscle
     body: tuple[str, str, int]  # coordinate (agent, environment, b) of the body
@@ -134,8 +132,8 @@ class LateCredit:
     step: int  # its number in the episode
     # Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several environments.
     reward: str
-    credit: float  # the sum of it, changed as the body's rewards are
-    # What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
+    credit: float  # the sum of the reward, changed like the body's rewards
+    # The result of `Objective.late_reward`; None after a tolerated error.
     objective: float | None
 
 
@@ -157,12 +155,12 @@ class Brain(Part, Statistics, ABC):
     bodies: Sequence[Any] = ()
     # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
-    # It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep with one worker
-    # its muscle then sends up to n decisions together, and does not wait in between; they are taken one by one, in
-    # their order, with the same results. Signals come with the answer to them. Set it here, or in `setup`; it is read
-    # when the first muscle joins.
+    # Promise that only every n-th decision of the phase gives an update or adds statistics. In lockstep with one worker
+    # the muscle then sends up to n decisions together, without waiting in between; the brain receives them one by one,
+    # in order, with the same results. Signals come with the answer. Set it here, or in `setup`; it is read when the
+    # first muscle joins.
     learn_every: int = 1
-    memory: Memory  # the rows of this phase from all muscles, evaluation excepted. It begins empty.
+    memory: Memory  # the rows of this phase from all muscles, without evaluations; empty at the begin
     sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
     actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
     muscles: Sequence[str] = ()  # the uids of the muscles
@@ -177,7 +175,7 @@ class Brain(Part, Statistics, ABC):
     def check_spaces(
         cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
     ) -> None:
-        """Raise ValueError, with expected and found, for an agent that a brain with these parameters cannot serve.
+        """Raise ValueError, with expected and found, if a brain with these parameters cannot serve an agent.
 
         Called without an object, by `ganglion check --deep` and before the constructor, for agents without filters.
         Values are not set, and nothing heavy may be imported here.
@@ -185,7 +183,7 @@ class Brain(Part, Statistics, ABC):
 
     @classmethod
     def asks(cls, **params: Any) -> Sequence[str]:
-        """Return the tables that a brain with these parameters asks; one that does not serve its agent is a fault."""
+        """Return the tables that a brain with these parameters draws from; each must serve its agent."""
         return ()
 
     def setup(self) -> Awaitable[None] | None:
@@ -193,7 +191,7 @@ class Brain(Part, Statistics, ABC):
         return None
 
     def load(self) -> Awaitable[None] | None:
-        """Take over the model; called after `setup` if there is one. The default gives its arrays to `load_arrays`.
+        """Load the model; called after `setup` if there is one. The default passes its arrays to `load_arrays`.
 
         Raises:
             AuthorError: There is no model.
@@ -201,19 +199,19 @@ class Brain(Part, Statistics, ABC):
         arrays = self.models.load()
         if arrays is None:
             raise AuthorError(f"brain of {self.name}: load was called and there is no model")
-        # Nothing to await, unless its author made it `async def`.
+        # None, unless the author made it `async def`
         taken: Awaitable[None] | None = self.load_arrays(arrays)  # type: ignore[func-returns-value]
         return taken
 
     def pretrain(self, sessions: Sequence[Session]) -> Any:
         """Learn from recorded episodes; called if the agent has `replay`, after `load` and before any muscle joins.
 
-        A brain that does not override this gets the recorded decisions by `thinking` (or `learn`), one by one in
-        recorded order, with their rows in `memory` and None as data; signals from it are dropped then, and nothing is
+        A brain that does not override this receives the recorded decisions by `thinking` (or `learn`), one by one in
+        recorded order, with their rows in `memory` and None as data; its signals are dropped then, and nothing is
         recorded again.
 
         Args:
-            sessions: Read from files on access: iterate as often as needed, but do not keep all of them. Entries of
+            sessions: Read from files on access: iterate as often as needed, without keeping all of them. Entries of
                 `replay` follow each other, each as often as it says, its episodes in recorded order. With
                 `strict: false` columns may be missing.
 
@@ -225,7 +223,7 @@ class Brain(Part, Statistics, ABC):
     def initial_update(self, muscle_id: str) -> Any:
         """Return the update for a muscle that joins.
 
-        The default is the last update; before the first one what `thinking(muscle_id, None)` returns.
+        The default is the last update; before the first one, the result of `thinking(muscle_id, None)`.
         """
         return self.last_update if self.last_update is not None else self.thinking(muscle_id, None)
 
@@ -241,12 +239,12 @@ class Brain(Part, Statistics, ABC):
                 default `initial_update` asks.
 
         Returns:
-            The update: any value that can travel, for all muscles, or an `Update` for some. None, or what `bool` calls
-            false, is none; an array always is one.
+            The update: any value that can be sent, for all muscles, or an `Update` for some. None, or a value that is
+            false, is no update; an array always is one.
         """
 
     def learn(self, batch: Transitions) -> Any:
-        """Learn from the rows of a round at once, if `batched` is true; the default calls `thinking` for each.
+        """Learn from the rows of a round at once, if `batched` is true; the default calls `thinking` row by row.
 
         In lockstep one call has the rows of all workers in their order, in async those of one message. They are in
         `memory` already, unless its `size_limit` is 0. The update is as of `thinking`; the default returns the last.
@@ -261,17 +259,17 @@ class Brain(Part, Statistics, ABC):
         return found
 
     def late(self, credits: Sequence[LateCredit]) -> Any:  # noqa: A002
-        """Take what bodies earned after their ends, behind the rows of a round; return an update as of `thinking`.
+        """Take rewards that bodies earned after their ends, following the rows of a round; return an update or None.
 
-        The credit of a body comes once: when the episode of its environment is over, or when a spawned body gets its
-        row. The row of its last decision, which came before, does not change. The default ignores credits.
+        The credit of a body comes once: when the episode of its environment is over, or when a spawned body takes its
+        row. The row of its last decision, which came earlier, does not change. The default ignores credits.
         """
         return None
 
     def evaluate(
         self, evaluation: Evaluation
     ) -> EvaluationResult | Mapping[str, float] | Awaitable[EvaluationResult | Mapping[str, float] | None] | None:
-        """Return metrics of an evaluation; None is none. Called after each one."""
+        """Return metrics of an evaluation, or None; called after each evaluation."""
         return None
 
     def store(self) -> Awaitable[None] | None:
@@ -290,28 +288,28 @@ class Brain(Part, Statistics, ABC):
         return {}
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Take over a model; the inverse of `arrays`. The default forgets it."""
+        """Load a model; the inverse of `arrays`. The default ignores the model."""
 
     def signal(self, signal: Signal, reason: str = "") -> None:
-        """Ask for flow control, up to STOP_PHASE, for the worker whose row is being thought about.
+        """Request flow control, up to STOP_PHASE, for the worker of the current row.
 
-        Goes out with the answer of the running call. In `learn` it is for all workers whose rows the batch has.
+        The signal is sent with the answer of the running call. In `learn` it is for all workers with rows in the batch.
         """
         if self._signals is None:
             self._signals = []
         self._signals.append((Signal(signal), reason))
 
     def pop_signal(self) -> tuple[Signal, str] | None:
-        """Return the greatest signal since the last call, the first with its reason; None if there was none.
+        """Return the greatest signal since the last call, with its first reason; None without one.
 
-        For the bus, after each call of `thinking` or `learn`.
+        The bus calls this after each call of `thinking` or `learn`.
         """
         found, self._signals = self._signals, None
         return max(found, key=lambda given: given[0]) if found else None
 
 
 class CheckpointableBrain(Brain, ABC):
-    """A brain that can go on bit for bit from a checkpoint, for any number of workers.
+    """A brain that continues bit for bit from a checkpoint, for any number of workers.
 
     `CHECKPOINT_FORMAT` and `CHECKPOINT_SCHEMA_VERSION` are stored with the state; a state of another pair is refused.
     """
@@ -321,8 +319,8 @@ class CheckpointableBrain(Brain, ABC):
 
     @abstractmethod
     def export_checkpoint_state(self) -> Mapping[str, Array] | bytes:
-        """Return all that is needed to go on: optimiser, own memories, own generators."""
+        """Return the whole state: optimiser, own memories, own generators."""
 
     @abstractmethod
     def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
-        """Take over what `export_checkpoint_state` returned."""
+        """Restore what `export_checkpoint_state` returned."""

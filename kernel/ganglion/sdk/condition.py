@@ -19,7 +19,7 @@ class EpisodeView:
     episode: int  # its number in the worker, from 0
     step: int  # steps made, >= 1
     terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
-    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
+    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether its episode was cut off
     simtime: Mapping[str, SimTime] = field(default_factory=dict)  # environment -> its time
     # Agent -> the objectives of its decisions in this episode, oldest first; a decision without one is left out.
     # Complete only for conditions that read `objectives`.
@@ -46,9 +46,9 @@ class EpisodeMeans:
     steps: int  # its steps
     # Agent -> mean of its objectives in this episode; an agent without any is left out.
     means: Mapping[str, float] = field(default_factory=dict)
-    cut: bool = False  # whether it was cut off by the end of the phase; such an episode enters no window
-    environment: str = ""  # whose episode it is, in a phase with bodies; empty where an episode spans all environments
-    body: str = ""  # of which body, `<agent>/<b>`, where each has episodes of its own
+    cut: bool = False  # whether the end of the phase cut it off; such an episode enters no window
+    environment: str = ""  # its environment, in a phase with bodies; empty if an episode spans all environments
+    body: str = ""  # its body, `<agent>/<b>`, if each has episodes of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class EvaluationView:
 class PhaseView:
     """Show a phase at a boundary where episodes ended or an evaluation came in.
 
-    In a phase with bodies these are episodes of environments, or of bodies; workers whose episodes end go on by
-    themselves, and what is said stops them, or with RESET begins all their episodes anew.
+    In a phase with bodies these are episodes of environments, or of bodies. Workers whose episodes end continue by
+    themselves; a signal stops them, or with RESET begins all their episodes again.
     """
 
     mode: Mode  # of the phase
@@ -91,26 +91,26 @@ class PhaseView:
 
 
 class TerminationCondition(Part):
-    """Watch an episode, a phase, or both, and say when it is over.
+    """Decide when an episode, a phase, or both are over.
 
-    The episode part is asked by each controller at every step boundary, the phase part by the governor where
-    episodes ended or an evaluation came in. A class has a part if it overrides its method. Its state is fresh in each
-    phase; with several conditions the greatest signal wins, and the first with it gives the reason.
+    Each controller calls the episode part at every step boundary, the governor calls the phase part where episodes
+    ended or an evaluation came in. A class has a part if it overrides its method. Objects are new in each phase. Of
+    several conditions the greatest signal wins, with the reason of the first condition that gave it.
     """
 
-    # What it decides by. `objectives` asks for the objective of each step. `ended`: what the end of environments means;
-    # where no condition of a phase reads it, the first one that ends also ends the episode. `episodes`: the document's
-    # limit. `evaluations`: those of the phase.
+    # The inputs of the decision. `objectives` requests the objective of each step. `ended`: the ends of environments;
+    # if no condition of a phase reads these, the first end ends the episode. `episodes`: the document's limit.
+    # `evaluations`: those of the phase.
     reads: ClassVar[frozenset[str]] = frozenset()
-    # Which of its parts, `episode` and `phase`, judge a worker by that worker alone, as if there were no other: then
-    # workers need not wait for each other. A class that overrides a part says it anew.
+    # The parts, of `episode` and `phase`, that judge a worker by that worker alone: then workers need not wait for each
+    # other. A class that overrides a part must declare it again.
     local: ClassVar[frozenset[str]] = frozenset()
-    reason: str = ""  # why the last signal above CONTINUE was given: a word, then perhaps `: ` and a sentence
+    reason: str = ""  # the reason of the last signal above CONTINUE: a word, optionally followed by `: ` and a sentence
     issuer: str = ""  # the short name under which that signal is recorded; empty is the name in the document
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "local" not in vars(cls):  # what holds of a part that was overridden need not hold of the new one
+        if "local" not in vars(cls):  # the declaration of an overridden part need not hold for the new one
             cls.local = cls.local - vars(cls).keys()
 
     @classmethod
@@ -124,11 +124,11 @@ class TerminationCondition(Part):
         return cls.phase is not TerminationCondition.phase
 
     def episode(self, view: EpisodeView) -> Signal:
-        """Return what is to happen with this worker; sets `reason` if it is more than CONTINUE."""
+        """Return the signal for this worker; set `reason` if it is above CONTINUE."""
         return Signal.CONTINUE
 
     def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
-        """Return what is to happen with the phase, or with workers by number; sets `reason`, likewise."""
+        """Return the signal for the phase, or signals for workers by number; set `reason` likewise."""
         return Signal.CONTINUE
 
     def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
@@ -136,7 +136,7 @@ class TerminationCondition(Part):
         return ()
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
-        """Return what looks like a mistake in an expanded phase; ValueError if it cannot be run with this condition.
+        """Return warnings about an expanded phase; ValueError: the phase cannot run with this condition.
 
         `document` is the phase with every default written out, with `longest_episode`: the most steps of an episode by
         the classes of its environments, None: unknown; `episode_limit`: after how many episodes a condition ends each
@@ -145,15 +145,15 @@ class TerminationCondition(Part):
         return ()
 
     def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
-        """Return after how many steps it has ended every episode, None where that is unknown.
+        """Return the number of steps after which the condition has ended every episode; None if unknown.
 
-        `environments` is environment -> after how many steps it has ended by itself, None where that is unknown.
+        `environments` maps each environment to the number of steps after which it ends by itself, None if unknown.
         """
         return None
 
     def state(self) -> Mapping[str, Any]:
-        """Return what a checkpoint has to keep, as values that can travel."""
+        """Return the state for a checkpoint, as values that can be sent."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` returned."""
+        """Restore what `state` returned."""

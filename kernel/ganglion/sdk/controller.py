@@ -14,7 +14,7 @@ Setpoints = Mapping[str, Sequence[Any]]  # agent -> the values of its actuators 
 
 
 class EpisodeEnded(Exception):
-    """End `advance` and `simulate`: the episode is over. Let it pass through."""
+    """End `advance` and `simulate`: the episode is over. Do not catch this exception."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -23,30 +23,30 @@ class EpisodeEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Tell a controller what a step brought."""
+    """Give a controller the result of a step."""
 
     step: int  # its number in the episode, from 1
     readings: Mapping[str, Sequence[Any]]  # agent -> the values of its sensors in declared order
     rewards: Mapping[str, Sequence[Any]]  # agent -> the values of its rewards in declared order
     terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
-    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
+    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether its episode was cut off
 
 
 class ControllerBus(Protocol):
-    """Do what a controller asks for."""
+    """Carry out the requests of a controller."""
 
     async def act(self, agents: Sequence[str]) -> Setpoints:
-        """Ask agents for decisions."""
+        """Return the decisions of agents."""
 
     async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
-        """Apply setpoints, advance all environments and do all that belongs to a step."""
+        """Apply setpoints, advance all environments and complete the step."""
 
     def signal(self, signal: Signal, reason: str) -> None:
-        """Ask for flow control at the next boundary."""
+        """Request flow control at the next boundary."""
 
 
 class Controller(Part, ABC):
-    """Decide which agents act in which order; all else is done by the bus.
+    """Decide which agents act in which order; the bus does the rest.
 
     Override `advance` (one step, repeated until the episode ends), or `simulate` (one episode).
     """
@@ -63,7 +63,7 @@ class Controller(Part, ABC):
     rewards: Mapping[str, Sequence[Any]] = {}
     step: int = 0  # steps that have been made in this episode
     episode: int = 0  # number of the episode in this worker, from 0
-    bus: ControllerBus  # what carries out `act`, `update` and `signal`; set by the bus
+    bus: ControllerBus  # carries out `act`, `update` and `signal`; set by the bus
 
     async def advance(self) -> None:
         """Make one step; repeated until the episode ends."""
@@ -75,15 +75,15 @@ class Controller(Part, ABC):
             await self.advance()
 
     def turn(self, step: int) -> Sequence[str]:
-        """Return the agents that act after `step` steps of an episode; the default announces nothing and names all.
+        """Return the agents that act after `step` steps of an episode; the default names all.
 
         With several workers a brain awaits the rows of all agents that act in a round. A controller that overrides this
-        acts as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
+        must act accordingly. Without an override the agents of the first `act` in a step act; the others pass.
         """
         return self.agents
 
     async def act(self, agents: Sequence[str]) -> Setpoints:
-        """Ask these agents for their decisions, all at once; return their setpoints. Each acts once in a step."""
+        """Return the setpoints of these agents, which decide at the same time. Each acts once in a step."""
         return await self.bus.act(agents)
 
     async def update(self, setpoints: Setpoints, agents: Sequence[str]) -> StepResult:
@@ -96,5 +96,5 @@ class Controller(Part, ABC):
         return await self.bus.update(setpoints, agents)
 
     def signal(self, signal: Signal, reason: str = "") -> None:
-        """Ask for flow control for this worker, at the next step boundary."""
+        """Request flow control for this worker at the next step boundary."""
         self.bus.signal(Signal(signal), reason)

@@ -30,7 +30,7 @@ Started = tuple[list[SensorInformation], list[ActuatorInformation]]
 Stepped = tuple[list[SensorInformation], list[RewardInformation], bool]
 End = Literal["terminated", "truncated"]
 ENDS: tuple[str, ...] = get_args(End)
-"""The two words for how something ends."""
+"""The two kinds of an end."""
 
 
 @dataclass(slots=True)
@@ -40,19 +40,19 @@ class EnvironmentBaseline:
     sensors_available: list[SensorInformation]  # all sensors with their first readings, in declared order, ids local
     actuators_available: list[ActuatorInformation]  # all actuators, each with its no-op as value
     simtime: SimTime = field(default_factory=lambda: SimTime(0, None))  # when the episode begins
-    # What does not change during a phase; sent once to the store, muscles and brains. None is none.
+    # Properties that do not change during a phase; sent once to the store, muscles and brains. None is none.
     static_world_model: Mapping[str, Any] | None = None
-    rewards_available: list[RewardInformation] | None = None  # all rewards; None declares them by the first update
+    rewards_available: list[RewardInformation] | None = None  # all rewards; None: the first update declares them
 
 
 class EnvironmentState:
-    """Answer an update: all declared sensors, the rewards, and whether the episode goes on.
+    """Answer an update: all declared sensors, the rewards, and whether the episode continues.
 
     Args:
         sensor_information: All declared sensors with their readings, any order.
         rewards: Of this step.
-        done: Given alone it means terminated. The attribute follows from the two others.
-        world_state: For reward and transformer; stored if a transformer leaves it in place.
+        done: Alone means terminated. The attribute follows from the two others.
+        world_state: For reward and transformer; stored unless a transformer removes it.
         simtime: None counts the updates of this episode as ticks.
         terminated: No future exists; None is not given. With bodies a map (agent, b) -> boolean, or one for all.
         truncated: Cut off from outside; likewise.
@@ -122,7 +122,7 @@ class EnvironmentState:
 
 
 def flags_of_end(over: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
-    """Return the flags of an episode that is over; those of bodies, in maps or arrays, stay as they are."""
+    """Return the flags of an ended episode; flags of bodies, in maps or arrays, do not change."""
     if over not in ENDS:
         raise AuthorError(f"over: expected one of {', '.join(ENDS)} or None, found {over!r:.60}")
     if isinstance(terminated, Mapping) or isinstance(truncated, Mapping):
@@ -132,7 +132,7 @@ def flags_of_end(over: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
-    """Ask for the next episode: its number in this worker, from 0, and its own seed in [0, 2**63)."""
+    """Request the next episode: its number in this worker, from 0, and its own seed in [0, 2**63)."""
 
     episode: int
     seed: int
@@ -169,23 +169,22 @@ class StepBatch:
     # that.
     wants: Array | None = None
     group_rewards: Mapping[str, float] | None = None  # as of EnvironmentState
-    # Actuator id -> array `[bodies, *shape]`, what was applied in place of the setpoints that were given: it is stored,
-    # and muscles, memories and brains take it for what was set; what a muscle proposed itself is stored beside it.
-    # None: what was given.
+    # Actuator id -> array `[bodies, *shape]`, the values applied in place of the given setpoints: these are stored, and
+    # count as the setpoints for muscles, memories and brains; a muscle's own proposal is stored beside them. None: the
+    # given setpoints.
     applied: Mapping[str, Array] | None = None
-    # With `applied`, in a phase with bodies: by which policy of which version each was chosen, None and -1 where that
-    # is not known.
+    # With `applied`, in a phase with bodies: the policy and version that chose each, None and -1 if unknown.
     policies: Sequence[tuple[str | None, int]] | None = None
 
 
 class Reward(Part, ABC):
     """Compute rewards from the state of an environment, in its process.
 
-    Called once after each update; its result replaces the rewards. If the environment itself called `self.reward`
-    during the update, the result that it returned stands and there is no second call.
+    Called once after each update; the result replaces the rewards. If the environment itself called `self.reward`
+    during the update, that result counts and there is no second call.
 
-    In a phase with bodies there is one object for each body, which is given what this one reads and earns, or, if
-    `batched` is true, one for all; the environment has no `self.reward` then.
+    In a phase with bodies there is one object for each body, which receives the body's readings and rewards, or, if
+    `batched` is true, one object for all; the environment has no `self.reward` then.
     """
 
     batched: ClassVar[bool] = False  # whether `rewards_batch` is called instead, in a phase with bodies
@@ -193,9 +192,9 @@ class Reward(Part, ABC):
     rows: Array = np.zeros(0, np.int64)
 
     def declare(self, rewards: list[RewardInformation]) -> list[RewardInformation]:
-        """Return the rewards of one body without values, in a phase with bodies, where they are known before.
+        """Return the rewards of one body without values, in a phase with bodies.
 
-        `rewards` are the environment's own; the default is to pay these.
+        `rewards` are the environment's own, and the default.
         """
         return rewards
 
@@ -212,23 +211,23 @@ class Reward(Part, ABC):
 
 
 class StateTransformer(Part, ABC):
-    """Change what is seen of an environment's state, after its reward.
+    """Change an environment's state after its reward, for agents, conditions and the store.
 
-    Agents, conditions and the store see what it returns. It may not change the flags. With bodies it is as a `Reward`:
-    one object for each, or one that is `batched` for all; what objects leave of the world's state is stored by body.
+    A transformer may not change the flags. With bodies there is, as of `Reward`, one object for each, or a `batched`
+    one for all; the world's state as objects leave it is stored by body.
     """
 
-    baseline: ClassVar[bool] = False  # whether it is called for the state of decision 0 too
+    baseline: ClassVar[bool] = False  # whether the state of decision 0 is transformed, too
     batched: ClassVar[bool] = False
     rows: Array = np.zeros(0, np.int64)
 
     def transform_batch(self, step: StepBatch) -> StepBatch:
-        """Return a step of many bodies as it is to be seen, with the same ids; at a begin it has no rewards."""
+        """Return the transformed step of many bodies, with the same ids; at a begin the step has no rewards."""
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no transform_batch")
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> EnvironmentState:
-        """Return the state that is to be seen: a new one, or the given one, which may be changed but for its flags."""
+        """Return the transformed state: a new one, or the given one, of which all but the flags may be changed."""
 
     def reset(self) -> None:
         """Begin the next episode; called with the environment's `reset`."""
@@ -238,8 +237,8 @@ class Environment(Part, ABC):
     """The world of one worker for one phase.
 
     `start_environment` opens the first episode of a phase, `reset` each later one. `update` is called once per step,
-    and not after an episode has ended. What is declared (ids, spaces, order) must not change between episodes. Every
-    method may be a plain function or `async def`.
+    and not after an episode has ended. Declarations (ids, spaces, order) must not change between episodes. Every method
+    may be a plain function or `async def`.
 
     With `save_state() -> Mapping[str, Array]` and `load_state(state)` (both or neither, see `Part`) a lost environment
     is restored within an episode; without them its successor replays the episode from its beginning. `save_state` may
@@ -248,25 +247,25 @@ class Environment(Part, ABC):
     generators of `random` and numpy, and the streams of the declared spaces. A later difference is detected and named.
 
     An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream continues over episodes.
-    A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from earlier
-    episodes is lost. `reset.same-seed` of `ganglion env test` and `check_environment` repeat a reset that way.
+    A successor gets `rng` as before the `reset`, and the same request; state that an object keeps from earlier episodes
+    is lost. `reset.same-seed` of `ganglion env test` and `check_environment` repeat a reset that way.
 
     Attributes:
-        topics: What it tells and is told beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
-            `self.topics["stats"].add("height", 1.5)`; see `Topics`. They are there in `__init__`; what is said in
-            `shutdown` is not heard.
+        topics: Messages beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
+            `self.topics["stats"].add("height", 1.5)`; see `Topics`. Available in `__init__`; messages of `shutdown` are
+            dropped.
     """
 
     batched: ClassVar[bool] = False  # whether `update_batch` is called instead of `update`
     TOPICS: ClassVar[Sequence[str]] = ()  # names of topics of its own
-    # The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those of the
-    # document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until the row is
-    # needed again, and b is -1 where no body has been yet.
+    # The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Rows of bodies
+    # that were spawned in this episode follow those of the document: an ended body keeps its row until the row is
+    # needed again, and b is -1 for a row without a body so far.
     bodies: Sequence[Body] = ()
-    # Agent -> the greatest number that a body of it has had here in this run; a spawned body has a greater one.
+    # Agent -> the greatest number of its bodies here in this run; a spawned body has a greater one.
     used: Mapping[str, int] = MappingProxyType({})
-    each: bool = False  # whether each body has episodes of its own, in which it begins anew by itself
-    # In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
+    each: bool = False  # whether each body has episodes of its own
+    # In `update_batch`, the bodies that take part, (m,) int64 ascending. Informations name theirs by `body`.
     rows: Array = np.zeros(0, np.int64)
     index: int = 0  # the place of the environment in the phase, from 0
     episode: int = 0  # number of the running episode in this worker, from 0
@@ -278,15 +277,15 @@ class Environment(Part, ABC):
 
     @cached_property
     def topics(self) -> Topics:
-        """Return those of an object that is made by hand; the bus sets its own."""
+        """Return topics for an object made by hand; the bus sets its own."""
         return Topics(type(self).TOPICS)
 
     @abstractmethod
     def start_environment(self) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
         """Open the first episode; return the declarations with the readings of decision 0.
 
-        A tuple of sensors and actuators stands for a baseline of them. An id that is declared twice, a reading outside
-        its space and an actuator without a value are errors of the environment.
+        A tuple of sensors and actuators counts as a baseline. An id that is declared twice, a reading outside its
+        space and an actuator without a value are errors of the environment.
         """
 
     @abstractmethod
@@ -319,12 +318,12 @@ class Environment(Part, ABC):
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array] | Awaitable[Mapping[str, Array]]:
         """Begin an episode of each of these bodies; called in a phase with bodies if `batched` is true.
 
-        For all bodies it follows `start_environment`, whose readings are ignored, and replaces `reset`. With
-        `episode_end: each` it is called for bodies within the step in which they ended. For spawned bodies it follows
-        the step: `bodies` names them, and arrays of the object may have to grow.
+        A call for all bodies follows `start_environment`, whose readings are ignored, and replaces `reset`. With
+        `episode_end: each` a call for some bodies is within the step in which they ended. A call for spawned bodies
+        follows the step: `bodies` names them, and arrays of the object may have to grow.
 
         Args:
-            rows: Which bodies begin, (k,) int64 ascending; of spawned ones in the order in which they were named.
+            rows: The bodies that begin, (k,) int64 ascending; spawned ones in the order in which they were named.
             seeds: One per row, in [0, 2**63): an episode is a function of the parameters and its seed.
 
         Returns:
@@ -336,7 +335,7 @@ class Environment(Part, ABC):
         """Open the next episode; the default is `shutdown` and then `start_environment`.
 
         Returns:
-            As `start_environment`; what is declared otherwise than before is an error that names the difference.
+            As `start_environment`; a changed declaration is an error that names the difference.
         """
         closed = self.shutdown()
         if isawaitable(closed):
@@ -350,18 +349,18 @@ class Environment(Part, ABC):
         return await started if isawaitable(started) else started
 
     def shutdown(self) -> bool | Awaitable[bool | None] | None:
-        """Release what the environment holds; called at the end of a phase, and by the default `reset`.
+        """Release resources; called at the end of a phase, and by the default `reset`.
 
         Returns:
-            True or None. False says that it failed, and is an error of the environment.
+            True or None. False means failure, and is an error of the environment.
         """
         return None
 
     @classmethod
     def longest_episode(cls, **params: Any) -> int | None:
-        """Return after how many steps an episode ends at the latest with these parameters; None is unknown.
+        """Return the most steps of an episode with these parameters; None is unknown.
 
-        Asked without making an object, to warn of conditions that can never fire.
+        Called without an object, to warn of conditions that can never fire.
         """
         return None
 

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 
 class Mode(str, Enum):  # noqa: UP042 - StrEnum would print `train`; a `repr` in a message must show that it is a Mode
-    """Say what an episode is for.
+    """Name the purpose of an episode.
 
-    In `TRAIN` every completed decision goes to the brain. In `TEST` no brain is asked anything and muscles act by the
-    loaded policy. `EVALUATE` is the mode of the evaluation episodes within a training phase, and of phases that are
-    called so.
+    In `TRAIN` the brain receives every completed decision. In `TEST` no brain is called and muscles act by the loaded
+    policy. `EVALUATE` is the mode of the evaluation episodes within a training phase, and of phases with this mode.
     """
 
     TRAIN = "train"
@@ -47,14 +46,14 @@ class Signal(IntEnum):
 
     @property
     def effect(self) -> SignalEffect:
-        """Return what the signal does."""
+        """Return the effect of the signal."""
         return _EFFECTS[self]
 
 
 class SignalEffect(NamedTuple):
-    """Say what a signal does at the next step boundary."""
+    """Describe the effect of a signal at the next step boundary."""
 
-    scope: str  # `worker` where one may be meant alone, else `phase` or `run`
+    scope: str  # `worker` if a single worker may be addressed, else `phase` or `run`
     ends_episode: bool = False  # whether the open episode ends
     rebuilds: bool = False  # whether the next one begins with new objects
     stops: bool = False  # whether the worker takes no further part in the phase
@@ -73,13 +72,13 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class SimTime:
-    """State a simulated time; it never falls within an episode."""
+    """State a simulated time, which never decreases within an episode."""
 
-    simtime_ticks: int | None = None  # count of ticks, >= 0; None where the environment counts none
-    simtime_timestamp: datetime | None = None  # simulated date and time; None where the environment has no calendar
+    simtime_ticks: int | None = None  # count of ticks, >= 0; None without ticks
+    simtime_timestamp: datetime | None = None  # simulated date and time; None without a calendar
 
     def falls_behind(self, earlier: SimTime) -> bool:
-        """Return whether this time lies before `earlier` in a component that both have."""
+        """Return whether this time is before `earlier` in a component that both have."""
         ticks, before = self.simtime_ticks, earlier.simtime_ticks
         if ticks is not None and before is not None and ticks < before:
             return True

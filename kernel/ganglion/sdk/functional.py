@@ -23,7 +23,7 @@ REWARD = Box(-np.inf, np.inf, ())
 
 
 class FunctionalStep(NamedTuple):
-    """Give what a step led to: new states and observations by name, rewards and whether alive, `[batch]` each."""
+    """Give the result of a step: new states and observations by name, rewards and whether alive, `[batch]` each."""
 
     states: dict[str, Any]
     observations: dict[str, Any]
@@ -61,16 +61,16 @@ class Items:
         return ", ".join(self.shapes) or "none"
 
     def give(self, arrays: Mapping[str, Any]) -> Any:
-        """Return arrays as they were declared: as a map or as a list."""
+        """Return arrays in the declared form, a map or a list."""
         return dict(arrays) if self.named else list(arrays.values())
 
     def read(self, given: Any, batch: int | None, where: str) -> dict[str, Any]:
-        """Return what `where` gave by name: a map, a list in declared order, or the array of the only item.
+        """Return the arrays of `where` by name, given as map, list in declared order, or array of the only item.
 
         `batch` None takes any batch.
 
         Raises:
-            AuthorError: An item lacks or is strange, or has another shape or dtype than was declared.
+            AuthorError: An item is missing or unknown, or its shape or dtype is not the declared one.
         """
         if isinstance(given, Mapping):
             found = dict(given)
@@ -137,9 +137,9 @@ class FunctionalEnvironment(Environment):
     """A world that is a pure function of states and actions, for many bodies at once.
 
     A subclass has `get_action_results`, and of the other methods what it needs. All arrays have the batch as axis 0,
-    one row per body; row i depends on row i alone. No method changes what it gets, and what it returns depends on
-    nothing else. With bodies the world is asked once per step for all that live; rows of bodies that have ended are
-    left out. The states stay in the process and are saved, so that a lost environment goes on within an episode.
+    one row per body; row i depends on row i alone. No method changes its arguments, and its result depends on
+    nothing else. With bodies the methods are called once per step for all living bodies; rows of ended bodies are
+    left out. The states stay in the process and are saved, so that a lost environment continues within an episode.
 
     Each observation is a sensor, each action an actuator whose no-op is the value nearest to zero; the reward is
     `reward`. A body that is not alive any more has terminated. Nothing is truncated: the caps of the document do that.
@@ -175,10 +175,10 @@ class FunctionalEnvironment(Environment):
                 raise ValueError(f"{items.kind}_shapes: expected at least one {items.kind}, found none")
         self._states: dict[str, Any] = {}  # of all bodies, rows of ended ones included
 
-    # -- what a world is ----------------------------------------------------------------------------------------------
+    # -- what a world is ---------------------------------------------------------------------------------------------
     @abstractmethod
     def get_action_results(self, last_states: Any, actions: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Return the new states and the observations of them; all arrays are `[batch, *shape]`.
+        """Return the new states and their observations; all arrays are `[batch, *shape]`.
 
         The bus gives no other arguments.
         """
@@ -199,10 +199,10 @@ class FunctionalEnvironment(Environment):
         return np.zeros(_batch(new_states))
 
     def get_whether_alive(self, observations: Any) -> Any:
-        """Return which bodies go on, `[batch]` of booleans; False has terminated. The default is all."""
+        """Return which bodies are alive, `[batch]` of booleans; False has terminated. The default is all."""
         return np.ones(_batch(observations), bool)
 
-    # -- a step, by name ----------------------------------------------------------------------------------------------
+    # -- a step, by name ---------------------------------------------------------------------------------------------
     def begin(self, seeds: Sequence[int]) -> dict[str, Any]:
         """Return by name the states in which the episodes of these seeds begin, `[len(seeds), *shape]`."""
         found: dict[str, Any] = self.from_arrays(self.state_items.zeros(len(seeds)))
@@ -229,7 +229,7 @@ class FunctionalEnvironment(Environment):
         return self.state_items.read(new, batch, where), self.observation_items.read(seen, batch, where)
 
     def step(self, states: Mapping[str, Any], actions: Mapping[str, Any]) -> FunctionalStep:
-        """Return what a step leads to, by name; AuthorError if a method returns something else than was declared."""
+        """Return the result of a step by name; AuthorError: a method's result is not as declared."""
         new, seen = self.results(states, actions)
         last, shown, batch = self.state_items.give(states), self.observation_items.give(seen), _batch(states)
         rewards = self.get_reward(last, self.action_items.give(actions), self.state_items.give(new), shown)
@@ -242,14 +242,14 @@ class FunctionalEnvironment(Environment):
         return FunctionalStep(new, seen, rewards, alive)
 
     def from_arrays(self, given: Any) -> Any:
-        """Return what a method gave, or the bus, as the world computes with it; here as it is."""
+        """Return an array of a method or of the bus in the world's own form; here unchanged."""
         return given
 
     def to_array(self, given: Any) -> Array:
-        """Return an array of the world's as one of numpy."""
+        """Return an array of the world as one of numpy."""
         return np.asarray(given)
 
-    # -- hosted by the bus --------------------------------------------------------------------------------------------
+    # -- hosted by the bus -------------------------------------------------------------------------------------------
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode, by the environment's own seed."""
         self._states = self.from_arrays(self.state_items.zeros(max(1, len(self.bodies))))
@@ -317,17 +317,17 @@ class FunctionalEnvironment(Environment):
         return {"states": {name: self.to_array(whole) for name, whole in self._states.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where `save_state` was called."""
+        """Restore the states of `save_state`."""
         self._states = self.from_arrays({name: np.array(whole) for name, whole in state["states"].items()})
 
 
 def _batch(given: Any) -> int:
-    """Return how many rows arrays have that come as a map or as a list."""
+    """Return the number of rows of arrays in a map or a list."""
     return len(next(iter(given.values() if isinstance(given, Mapping) else given)))
 
 
 def _fixed(array: Any) -> Any:
-    """Return an array of ours that an author may not change."""
+    """Return an array that authors cannot change."""
     if isinstance(array, np.ndarray):
         array.flags.writeable = False
     return array

@@ -29,12 +29,12 @@ _UNGIVEN: Any = object()
 class Information:
     """Hold a value that its space contains.
 
-    `x()` reads the value and `x(v)` sets it; the attribute `value` does both too. None is "not set", which is refused
-    when it is sent.
+    `x()` reads the value and `x(v)` sets it; so does the attribute `value`. None is "not set", which is refused when it
+    is sent.
 
     Raises:
-        SpaceError: The space does not contain the value, or is no space; its class says what was set. A value that was
-            set before stays.
+        SpaceError: The space does not contain the value, or is no space; the subclass depends on the kind of
+        information. The earlier value stays.
     """
 
     __slots__ = ("_value", "body", "space", "uid", "value_ids")
@@ -43,7 +43,7 @@ class Information:
     refusal: ClassVar[type[SpaceError]] = SpaceError
 
     _value: Any
-    space: Space  # what the value can be
+    space: Space  # the possible values
     uid: str  # local inside an environment (`3`), full outside (`grid.3`); an integer becomes its text
     value_ids: Sequence[str] | None  # names of the components of an array value, in C order; None for none
     body: Coordinate | None  # (agent, number) in a phase with bodies, else None
@@ -63,7 +63,7 @@ class Information:
         if value is None:
             self._check_space()
         else:
-            try:  # as in `_set`: this runs for each value of each step
+            try:  # inlined `_set`: this runs for each value of each step
                 if type(value) is not space._exact or not space._low <= value <= space._high:  # noqa: SLF001
                     contained = space.contains(value)
                 else:
@@ -86,7 +86,7 @@ class Information:
             raise self._refuse(value)
         self._value = value
 
-    # Read without a call of a function: all values of all steps are.
+    # Reading calls no function: it happens for each value of each step.
     value = property(attrgetter("_value"), _set, doc="The value; setting one that the space does not contain raises.")
 
     @overload
@@ -120,7 +120,7 @@ class ActuatorInformation(Information):
     """Hold one setpoint of an actuator; a value out of its space raises `OutOfActionSpaceError`.
 
     Attributes:
-        mask: Which values of a Discrete space the muscle that is offered it may set now, (n,) bool; None: all.
+        mask: The values of a Discrete space that the muscle may set now, (n,) bool; None: all.
     """
 
     __slots__ = ("_mask",)
@@ -137,7 +137,7 @@ class ActuatorInformation(Information):
         self._mask = mask
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """Return a random value of the space, of those that the mask allows."""
+        """Return a random value of the space that the mask allows."""
         if self.mask is None:
             return self.space.sample(rng)
         return int(self.space._low + rng.choice(np.flatnonzero(self.mask)))  # noqa: SLF001
@@ -158,7 +158,7 @@ class RewardInformation(Information):
 
 
 class Template(Generic[I]):
-    """Make the informations of each step from values in declared order, as the declared ones but for the value."""
+    """Make the informations of each step from values in declared order."""
 
     __slots__ = ("_nothing", "_rows", "uids")
 
@@ -180,7 +180,7 @@ class Template(Generic[I]):
         return self.hold(values)
 
     def hold(self, values: Sequence[Any]) -> list[I]:
-        """Return new informations with values of which each is known to be contained, or None; nothing is checked."""
+        """Return new informations with values known to be contained, or None; nothing is checked."""
         found: list[I] = []
         for (kind, space, uid, value_ids, body), value in zip(self._rows, values, strict=True):
             information = kind.__new__(kind)
@@ -198,9 +198,9 @@ class Template(Generic[I]):
 
 
 def mask_columns(sensors: Iterable[Information], actuators: Iterable[Information]) -> dict[str, slice]:
-    """Return where in observations of these sensors the masks of actuators are: id -> columns, 1 for allowed values.
+    """Return the columns of the actuators' masks in observations of these sensors: id -> columns, 1 for allowed values.
 
-    A sensor counts whose space is the Mask of a Discrete actuator.
+    A mask is a sensor whose space is the Mask of a Discrete actuator.
     """
     spaces = {it.uid: it.space for it in actuators}
     found: dict[str, slice] = {}
@@ -210,7 +210,7 @@ def mask_columns(sensors: Iterable[Information], actuators: Iterable[Information
             of = it.space.of
             whose = [
                 uid
-                for uid, space in spaces.items()  # full ids have the uid of the environment before the one it declares
+                for uid, space in spaces.items()  # full ids have the environment's uid before the declared id
                 if uid == of or (uid.endswith(f".{of}") and it.uid.startswith(uid.removesuffix(of)))
                 if isinstance(space, Discrete) and space.n == it.space.size
             ]
@@ -273,9 +273,9 @@ class Group:
 
 
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:
-    """Return `(terminated, truncated)` from what an environment gave of the three flags.
+    """Return `(terminated, truncated)` from the flags that an environment gave.
 
-    `done` alone means terminated. With one of the others known to be False it means the remaining one.
+    `done` alone means terminated. If one of the others is known to be False, it means the remaining one.
 
     >>> resolve_flags(True, None, None), resolve_flags(True, False, None), resolve_flags(None, False, False)
     ((True, False), (False, True), (False, False))
@@ -320,16 +320,16 @@ class Statistics:
     _noted: dict[str, float] | None = None
 
     def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
-        """Note a number, also infinity and NaN, for the table `actions`.
+        """Add a number, also infinity or NaN, for the table `actions`.
 
-        A muscle's number is stored with the decision that it is making, a brain's as `brain.<key>` with the decision
-        of `thinking`: in `learn` with the first row of the round, where rounds overlap (`sync`: pipelined, async) with
-        the decision whose row came next. What a brain notes before its first row is stored with that row, what it notes
-        after its last answer is not stored.
+        A muscle's number is stored with its current decision, a brain's as `brain.<key>` with the decision of
+        `thinking`: in `learn` with the first row of the round, if rounds overlap (`sync`: pipelined, async) with the
+        next decision. A brain's numbers before its first row are stored with that row, those after its last answer are
+        not stored.
 
         Raises:
-            AuthorError: The key has been noted since the last `pop_statistics`, without `allow_overwrite`, or is no
-                text; the value is no number. What was noted before stays.
+            AuthorError: The key was added since the last `pop_statistics`, without `allow_overwrite`, or is no text;
+                the value is no number. Earlier numbers stay.
         """
         if not isinstance(key, str):
             raise AuthorError(f"statistics: expected a text as key, found {key!r:.80}")
@@ -343,6 +343,6 @@ class Statistics:
             raise AuthorError(f"statistics {key!r}: expected a number, found {value!r:.80}") from error
 
     def pop_statistics(self) -> dict[str, float]:
-        """Return what has been noted since the last call, and begin anew."""
+        """Return and remove the numbers added since the last call."""
         noted, self._noted = self._noted or {}, None
         return noted

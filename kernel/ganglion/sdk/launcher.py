@@ -1,4 +1,4 @@
-"""Launcher: starts the processes of a run where they are to live."""
+"""Launcher: starts the processes of a run on their machines."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ CREDENTIALS = ("GANGLION_KERNEL", "GANGLION_STORE", "PGPASSFILE", "PGPASSWORD", 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Say what is to be started."""
+    """Describe a process to start."""
 
     name: str  # the name of the process in lists of processes
-    variables: Mapping[str, str]  # what it needs to find its place, token included; to be shown in no list of processes
+    variables: Mapping[str, str]  # its environment variables, with its token: to be shown in no list of processes
     argv: Sequence[str] | None = None  # a program of the document; None is a participant in Python
     module: str = "ganglion.peer"  # the module of a participant, run as `python -m MODULE`
-    cwd: str | None = None  # where the program starts; None is where the run was started
+    cwd: str | None = None  # the working folder; None is that of the run
     role: str = ""  # its role on the bus: environment, muscle, brain, controller; empty for a helper of the supervisor
-    worker: int | None = None  # the worker it belongs to; None for one that serves all
-    # The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
+    worker: int | None = None  # its worker; None for a process that serves all
+    # The user of the process, None for that of the supervisor; see `changes_users`.
     user: str | None = None
     mask: int | None = None  # the mask of the files that it makes; None is that of the supervisor
-    # Variables that take the place of others where the process comes to live on the supervisor's machine.
+    # Variables that replace others if the process runs on the supervisor's machine.
     near: Mapping[str, str] = field(default_factory=dict)
     # Variables that are paths below a folder of the process's node; see `keeps_files`.
     node: Mapping[str, str] = field(default_factory=dict)
-    place: str = ""  # the node on which it is to live, as the launcher itself names it; empty where that is its choice
+    place: str = ""  # the node to run on, in the launcher's own words; empty: the launcher chooses
 
     def on_node(self, folder: str) -> dict[str, str]:
-        """Return the variables with what is below a private folder of the node, which is made by the process."""
+        """Return the variables, with paths below a private folder of the node, which the process makes."""
         return {**self.variables, **{name: f"{folder}/{place}" for name, place in self.node.items()}}
 
     @property
     def command(self) -> list[str]:
-        """Return program and arguments, for a participant those of this Python."""
+        """Return program and arguments, for a participant with this Python."""
         return [sys.executable, "-P", "-m", self.module] if self.argv is None else list(self.argv)
 
     def kept(self, lifeline: int) -> list[str]:
-        """Return the command under a reaper, which ends its whole tree with it, or when a pipe's other end is closed.
+        """Return the command under a reaper, which ends the command's whole tree with it, or when the pipe closes.
 
         `lifeline` is the number of the read end of that pipe, to be inherited.
         """
@@ -55,50 +55,50 @@ class LaunchSpec:
 
 
 class LaunchWatch(Protocol):
-    """Take from a launcher, in the running loop, what becomes of a process."""
+    """Receive the output and the end of a process from a launcher, in the running loop."""
 
     def printed(self, data: bytes) -> None:
-        """Take what the process has printed, standard output and errors alike; the supervisor bounds and keeps it."""
+        """Take output of the process, standard output and errors alike; the supervisor bounds and keeps it."""
 
     def exited(self, code: int | None, why: str = "") -> None:
-        """Take in the end, once, after the last output.
+        """Take the end of the process, once, after the last output.
 
-        `code` is the exit status or the negative number of a signal, None if it is not known; `why` is what the
-        launcher knows of the reason: that a node was lost, or that the process was stopped and has been killed for it.
+        `code` is the exit status or the negative number of a signal, None if unknown; `why` is the reason as far as the
+        launcher knows it: the loss of a node, or that the process was stopped and therefore killed.
         """
 
 
 class Launched(ABC):
     """A process that was started."""
 
-    host: str = ""  # where it lives; empty for this machine
-    node: str = ""  # what the launcher asked `Launcher.relay` for on its behalf
-    pid: int | None = None  # its number there; None if that is not known
+    host: str = ""  # its machine; empty for this one
+    node: str = ""  # the node passed to `Launcher.relay` for it
+    pid: int | None = None  # its process id there; None if unknown
 
     @abstractmethod
     def signal(self, signum: int) -> None:
-        """Send a signal to the process and to all that it has started; one that has ended gets none."""
+        """Send a signal to the process and all its descendants; an ended process gets none."""
 
     def look(self) -> None:
-        """Report an end at once; a launcher that gets ends reported does nothing."""
+        """Report an end at once, if the launcher has to look for ends."""
         return
 
     def usage(self) -> tuple[float, int]:
-        """Return its seconds of processor time and its bytes of memory; zeros where they are not known."""
+        """Return its processor time, seconds, and its memory, bytes; zeros if unknown."""
         return 0.0, 0
 
     def keep(self, processor: int | None) -> None:
-        """Keep it, and all that it has started since, on one of the launcher's `processors`; None gives it back."""
+        """Keep the process and its descendants on one of the launcher's `processors`; None: on any."""
         return
 
 
 class Launcher(ABC):
-    """Place the processes of a run; messages go over the bus, not through here.
+    """Start the processes of a run, which then talk over the bus.
 
     A process connects to the endpoint in its variables. After `close`, and two seconds after an unforeseen end of the
-    supervisor, no process is left. A launcher that can see that a process is stopped (SIGSTOP) for longer than a second
-    kills it. A document that needs what a launcher has not is refused before anything is started. The constructor takes
-    the settings under `launchers`, by keyword.
+    supervisor, no process is left. A launcher that sees a process stopped (SIGSTOP) for longer than a second kills it.
+    A document that needs a feature that a launcher lacks is refused before anything starts. The constructor takes the
+    settings under `launchers`, by keyword.
     """
 
     # Whether its processes see the folder of the run, and the document's, under the paths of this machine: only then
@@ -107,8 +107,8 @@ class Launcher(ABC):
     keeps_files: bool = False
     changes_users: ClassVar[bool] = False  # whether it starts processes as other users of this machine
     processors: frozenset[int] = frozenset()  # on which `Launched.keep` can keep a process
-    # Of this machine as the processes reach it, known once `open` has returned; empty where they live on it. With an
-    # address they join over an encrypted endpoint, each by keys of its own.
+    # Of this machine as seen by the processes, known once `open` has returned; empty if they run on it. With an address
+    # they join over an encrypted endpoint, each with keys of its own.
     address: str = ""
     relay: Callable[[str], Awaitable[str]]
     """Return where the relay of a node listens there: the broker of its processes, which take it for the kernel's.
@@ -122,20 +122,20 @@ class Launcher(ABC):
         """Prepare; called once, in a running loop, before the first start. LaunchError: it cannot work here."""
 
     def examine(self) -> Sequence[tuple[str, str, str]]:
-        """Return what `ganglion doctor` shows: of each thing `ok`, `warn` or `fail`, a text, its cure."""
+        """Return rows for `ganglion doctor`: `ok`, `warn` or `fail`, a text, a remedy."""
         return [("ok", type(self).__name__, "")]
 
     @abstractmethod
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
-        """Start a process and report to `watch`; LaunchError, without a call of `exited`, if it cannot be started."""
+        """Start a process and report to `watch`; LaunchError: it was not started, and `exited` is not called."""
 
     @abstractmethod
     async def close(self) -> list[str]:
-        """End what still lives, release everything; return in words what should not have been there any more."""
+        """End all living processes and release everything; return a text for each process that should have ended."""
 
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
-        """Stop processes for a short time, all at once; the context says whether all of them are stopped.
+        """Stop all these processes for a short time; the context yields whether all are stopped.
 
-        Without that there are no checkpoints between the begins of phases.
+        Without this there are no checkpoints between the begins of phases.
         """
         return nullcontext(False)

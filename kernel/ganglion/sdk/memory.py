@@ -21,8 +21,8 @@ Values = Sequence[Any]
 
 FIRST_BLOCK_ROWS = 256
 
-# The fields of a row, in their order, and what holds each. A plain column has a dtype of its own and a value that
-# stands for missing; a table (None) has those of its values.
+# The fields of a row, in order, with their columns. A plain column has a dtype and a value for missing entries; a
+# table (None) has those of its values.
 _KINDS: dict[str, tuple[type, Any] | None] = {
     "tag": (np.int32, 0),  # the muscle's uid, by its number
     "sensor_readings": None,
@@ -46,15 +46,15 @@ FLAT = ("observations", "actions")  # columns of one flat array per row: tables 
 _TABLES = tuple(name for name, kind in _KINDS.items() if kind is None)
 _PLAIN = tuple(name for name, kind in _KINDS.items() if kind is not None)
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
-"""Columns in which a memory changes its newest row after it was appended."""
-_MISSING = np.dtype(np.float16)  # what the dtype of integers is joined with where one is missing: they have no NaN
+"""Columns in which a memory changes its newest row after appending it."""
+_MISSING = np.dtype(np.float16)  # joined with the dtype of integers if one is missing: integers have no NaN
 
 
 class _Column:
     """Keep one kind of value in an array with an entry per row, None until a first value is given.
 
-    Entries behind the newest row are blank: what is not given stays missing. But for the newest row of what is amended
-    no row is written twice, so that a shard may keep a slice.
+    Entries after the newest row are blank, so that a value that is not given stays missing. Only the newest row may be
+    written twice, so that a shard may keep a slice.
     """
 
     __slots__ = ("array", "dtype", "layout", "missing")
@@ -66,15 +66,15 @@ class _Column:
         self.layout = layout  # of a table; None of a plain column
 
     def blank(self, rows: int) -> Array:
-        """Return storage for so many rows, all missing; integers of a table are zeros, since they never are."""
+        """Return storage for so many rows, all missing; integers of a table are zeros, since they are never missing."""
         shape = rows if self.layout is None else (rows, self.layout.width)
         if self.layout is None or self.dtype.kind == "f":
             return np.full(shape, self.missing, self.dtype)
-        # Pages of zeros are only there once they are written: 256 rows of pictures take a second otherwise.
+        # Pages of zeros take memory once written; filling 256 rows of pictures would take a second.
         return np.zeros(shape, self.dtype)
 
     def moved(self, kept: slice | Array, capacity: int) -> _Column:
-        """Return a column that begins with some of the rows; shards still show this one."""
+        """Return a new column that begins with some of the rows; shards keep this one."""
         found = _Column(self.dtype, self.missing, self.layout)
         if self.array is not None:
             rows, found.array = self.array[kept], found.blank(capacity)
@@ -87,13 +87,13 @@ class _Column:
         if self.dtype != object:
             self.array[begin : begin + len(values)] = values
         else:
-            for row, value in enumerate(values, begin):  # not at once: lists and arrays would be unpacked
+            for row, value in enumerate(values, begin):  # one by one: a slice would unpack lists and arrays
                 self.array[row] = value
 
     def show(self, stored: Array) -> Array:
-        """Return what an author sees of the stored rows of a plain column.
+        """Return the stored rows of a plain column as authors see them.
 
-        Where an integer is missing all are shown as floats with NaN, where a flag is missing all as objects with None.
+        If an integer is missing all become floats with NaN, if a flag is missing all become objects with None.
         """
         if self.dtype == np.int64:
             missing = stored == self.missing
@@ -113,7 +113,7 @@ class _Column:
             self.array = self.blank(capacity)
         return self.array
 
-    # -- tables -------------------------------------------------------------------------------------------------------
+    # -- tables ------------------------------------------------------------------------------------------------------
     def widen(self, dtype: np.dtype[Any], rows: int) -> None:
         """Make room for values of another dtype, or for missing ones; `rows` are written."""
         wider = np.result_type(self.dtype, dtype)
@@ -124,7 +124,7 @@ class _Column:
                 self.array[:rows] = old[:rows]
 
     def learn(self, layout: Layout, rows: int) -> None:
-        """Give new ids of a layout columns behind the others; AuthorError for a known id of another shape."""
+        """Add columns for new ids of a layout; AuthorError: a known id has another shape."""
         known = self.layout
         assert known is not None
         dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
@@ -138,7 +138,7 @@ class _Column:
 
 
 def _vector(space: Space | None, value: Any, shape: tuple[int, ...]) -> Array:
-    """Return the vector of a value, NaN where it is missing."""
+    """Return the vector of a value, NaN if missing."""
     if value is None:
         return np.full(shape, np.nan).reshape(-1)
     if space is not None and is_composite(space):
@@ -152,30 +152,30 @@ def _vector(space: Space | None, value: Any, shape: tuple[int, ...]) -> Array:
 class MemoryShard:
     """Show rows of a memory, oldest first, as they were when it was taken; arrays are read-only.
 
-    What was not given for a row is missing in it: NaN among numbers, None among flags and objects. `shard[i]` and
-    `shard[a:b]` are shards of some of the rows, `MemoryShard.concat(...)` joins several.
+    A value that was not given for a row is missing: NaN among numbers, None among flags and objects. `shard[i]` and
+    `shard[a:b]` are shards of some rows, `MemoryShard.concat(...)` joins several shards.
     """
 
     __slots__ = ("_columns", "_copies", "_count", "_known", "_rows", "_tags")
 
-    tag: Array  # whose rows these are: the uids of the muscles, (n,) texts
-    sensor_readings: Table  # the readings that were decided on
-    next_readings: Table  # the readings that the decisions led to
+    tag: Array  # the uids of the rows' muscles, (n,) texts
+    sensor_readings: Table  # the readings of the decisions
+    next_readings: Table  # the readings after the decisions
     actuator_setpoints: Table
     """The setpoints; a brain's: as proposed, in the muscle's own action space; a muscle's: as applied."""
     applied_setpoints: Table  # the setpoints that were applied, after filters
-    rewards: Table  # the rewards; NaN where a row does not have one
+    rewards: Table  # the rewards; NaN if missing
     objective: Array  # the objectives, (n,) float64; NaN is none
     dones: Array  # whether the episode ended with the decision, (n,) bool
     terminated: Array  # whether no future exists, (n,) bool
     truncated: Array  # whether the episode was cut off from outside, (n,) bool
     decision_index: Array  # numbers of the decisions in their episodes, (n,) int64
     episode: Array  # numbers of the episodes in their workers, (n,) int64
-    additional_data: Array  # what the muscle added, (n,) objects
+    additional_data: Array  # the muscle's data, (n,) objects
     body: Array  # places of the bodies among `bodies` of the agent, (n,) int32; -1 in phases without bodies
 
     def __init__(self, columns: Mapping[str, _Column], tags: Iterable[str], rows: slice | Array, newest: int) -> None:
-        # Later rows change nothing here, nor does what takes new blocks: that takes new columns, too.
+        # Later rows change nothing here: new blocks are new columns.
         self._columns, self._tags, self._rows = columns, tags, rows
         self._count: int
         self._known: dict[str, Any] = {}
@@ -202,7 +202,7 @@ class MemoryShard:
         return given.flat if given.flat.shape[1] else self.actuator_setpoints.flat
 
     def column(self, name: str) -> Any:
-        """Return a column by name, observations and actions as tables of one id; KeyError if there is none."""
+        """Return a column by name, observations and actions as tables of one id; KeyError: there is none."""
         found = self._known.get(name)
         if found is None:
             column = self._columns[name]
@@ -254,7 +254,7 @@ for _name in _KINDS.keys() - set(FLAT):
 
 
 class _Derived(MemoryShard):
-    """Show rows whose columns are made from those of other shards, when they are asked for."""
+    """Show rows whose columns are made from those of other shards at their first use."""
 
     __slots__ = ("_read",)
 
@@ -269,7 +269,7 @@ class _Derived(MemoryShard):
 
 
 class Memory:
-    """Keep whole decisions as rows; every column is aligned with them, whatever was given.
+    """Keep whole decisions as rows; all columns are aligned, whatever was given.
 
     >>> from ganglion.sdk import Box, SensorInformation
     >>> memory = Memory(size_limit=1000)
@@ -293,10 +293,10 @@ class Memory:
     def clear(self) -> None:
         """Forget all rows; declarations and limit stay."""
         self._use({name: _Column(*kind) if kind else _Column(layout=NOTHING) for name, kind in _KINDS.items()}, 0)
-        self._tags: dict[str, int] = {}  # the number of each
+        self._tags: dict[str, int] = {}  # tag -> its number
         self._start = self._end = 0
-        self._seen: dict[str, Layout] = {}  # the last of each table of informations, or of flat arrays
-        self._learned: list[tuple[str, Any, Any, Any]] = []  # what tables were, until the row is there
+        self._seen: dict[str, Layout] = {}  # table -> the last layout of informations, or the last flat array
+        self._learned: list[tuple[str, Any, Any, Any]] = []  # earlier layouts of tables, until the row is added
         for name, layout in self._declared.items():
             self._columns[name].learn(layout, 0)
 
@@ -311,9 +311,9 @@ class Memory:
         rewards: Iterable[Information] = (),
         applied: Iterable[Information] | None = None,
     ) -> None:
-        """Say what rows consist of, so that `append` takes plain values in this order.
+        """Declare the informations of rows, so that `append` takes plain values in this order.
 
-        `applied` are the actuators after filters, where these are others than an agent's own; None: they are not.
+        `applied` are the actuators after filters if they differ from the agent's own, else None.
         """
         actuators, sensors = list(actuators), list(sensors)
         columns = {
@@ -328,7 +328,7 @@ class Memory:
                 self._declared[name] = Layout([it.uid for it in given], [it.space for it in given])
                 self._columns[name].learn(self._declared[name], self._end)
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -369,7 +369,7 @@ class Memory:
         ends = (done if dones is None else dones, terminated, truncated)
         cells = (number, objective, *ends, decision_index, episode, additional_data, body)
         vectors: list[Array | None] = []
-        try:  # all that can fail, before the first table has the row
+        try:  # all that can fail comes before the first table has the row
             for name, values in zip(_TABLES, lists, strict=True):
                 vector = None
                 if values is not None:
@@ -406,7 +406,7 @@ class Memory:
             self._start += 1
 
     def _withdraw(self, row: int) -> None:
-        """Take back what a row that cannot be added has left: cells of plain columns, ids of tables."""
+        """Undo a row that failed: cells of plain columns, ids of tables."""
         for column in self._plain:
             if column.array is not None:
                 column.array[row] = column.missing
@@ -461,19 +461,19 @@ class Memory:
         self._start = max(self._start, self._end - self._limit)
 
     def complete(self, objective: float | None) -> None:
-        """Give the newest row its objective, which is computed when the row is there."""
+        """Set the objective of the newest row, which is computed from the row."""
         column = self._columns["objective"]
         if column.array is None:
             self._amend("objective", objective)
-        elif self._end > self._start:  # without another call, as for each decision
+        elif self._end > self._start:  # inlined, since this runs for each decision
             column.array[self._end - 1] = np.nan if objective is None else objective
 
     def annotate(self, data: Any) -> None:
-        """Give the newest row other additional data, which are known when the row is there."""
+        """Replace the additional data of the newest row, which may depend on the row."""
         self._amend("additional_data", data)
 
     def close(self, terminated: bool, truncated: bool) -> None:
-        """Give the newest row the flags of its episode's end, when that comes after the row."""
+        """Set the flags of the newest row if its episode ended after the row was added."""
         for name, flag in (("dones", terminated or truncated), ("terminated", terminated), ("truncated", truncated)):
             self._amend(name, flag)
 
@@ -484,7 +484,7 @@ class Memory:
             array[self._end - 1] = column.missing if value is None else value
 
     def _vector(self, name: str, values: Any) -> Array:
-        """Return a row of a table: the vectors of all its ids side by side, NaN where one is missing."""
+        """Return a row of a table: the vectors of all ids side by side, NaN if missing."""
         column, layout = self._columns[name], self._seen.get(name)
         if name in FLAT:
             array = np.array(values)
@@ -514,7 +514,7 @@ class Memory:
         return row
 
     def _see(self, name: str, layout: Layout) -> Layout:
-        """Return a layout whose ids a table is about to have."""
+        """Add the ids of a layout to a table; return the layout."""
         column = self._columns[name]
         self._learned.append((name, column.layout, column.dtype, column.array))
         column.learn(layout, self._end)
@@ -522,20 +522,20 @@ class Memory:
         return layout
 
     def _make_room(self, count: int) -> None:
-        """Take new blocks if so many rows do not fit; old ones are left to the shards that still show them."""
+        """Allocate new blocks if so many rows do not fit; shards keep the old ones."""
         if self._end + count > self._capacity:
             first = max(self._start, min(self._end, self._end + count - self._limit))
             self._move(slice(first, self._end), self._end - first, count)
 
     def _move(self, kept: slice | Array, count: int, more: int = 0) -> None:
-        """Take `count` rows over into new blocks with room for `more`."""
+        """Move `count` rows to new blocks with room for `more`."""
         capacity = max(min(FIRST_BLOCK_ROWS, 2 * self._limit), 2 * (count + more))
         self._use({name: column.moved(kept, capacity) for name, column in self._columns.items()}, capacity)
         self._start, self._end = 0, count
 
-    # -- checkpoints --------------------------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------------------------
     def export(self) -> dict[str, Any]:
-        """Return all rows as values that can travel; AuthorError if ids of rows were not declared."""
+        """Return all rows as values that can be sent; AuthorError: ids of rows were not declared."""
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
             if column.layout is not None and name not in FLAT:
@@ -546,7 +546,7 @@ class Memory:
         return {"rows": self._end - self._start, "tags": list(self._tags), "columns": columns}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `export` returned, in place of all rows; declarations and limit are those of now."""
+        """Replace all rows by those of `export`; declarations and limit stay."""
         self.clear()
         self._tags = {tag: number for number, tag in enumerate(state["tags"])}
         self._end = int(state["rows"])
@@ -565,14 +565,14 @@ class Memory:
             column.put(0, rows)
         self._learned.clear()
 
-    # -- bounds -------------------------------------------------------------------------------------------------------
+    # -- bounds ------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self._end - self._start
 
     @property
     def size_limit(self) -> int:
-        """Rows that are kept; the oldest are dropped. Setting a smaller one drops them now."""
+        """The most rows to keep; the oldest are dropped. Setting a smaller limit drops rows at once."""
         return self._limit
 
     @size_limit.setter
@@ -584,7 +584,7 @@ class Memory:
 
     @property
     def tags(self) -> list[str]:
-        """The muscles of which there are rows, in order of their first one."""
+        """The muscles with rows, in order of their first row."""
         numbers, first = np.unique(self._numbers(), return_index=True)
         names = list(self._tags)
         return [names[i] for i in numbers[np.argsort(first)]]
@@ -604,14 +604,14 @@ class Memory:
         array = self._columns["tag"].array
         return np.zeros(0, dtype=np.int32) if array is None else array[self._start : self._end]
 
-    # -- reading ------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     def tail(self, n: int = 1, include_only: str | Iterable[str] | None = None) -> MemoryShard:
-        """Return the last `n` rows of these tags, None for all, or as many as there are, in order of arrival."""
+        """Return the last `n` rows, or fewer, of these tags (None for all), in order of arrival."""
         n = max(0, int(n))
         tags = None if include_only is None else _tags(include_only)
         rows: slice | Array = slice(max(self._start, self._end - n), self._end)
-        if tags is not None and not tags.issuperset(self._tags):  # as rarely, where there is one muscle
+        if tags is not None and not tags.issuperset(self._tags):  # rows of one muscle only
             places = self._places(tags)
             rows = places[len(places) - min(n, len(places)) :]
         return MemoryShard(self._columns, self._tags, rows, self._end - 1)
@@ -626,7 +626,7 @@ class Memory:
         """Return `n` rows of these tags (None for all), drawn uniformly, oldest first.
 
         With `replace` a row may be drawn several times; without it there are at most as many as rows. `rng` None is the
-        generator of the memory; AuthorError if it has none.
+        generator of the memory; AuthorError: it has none.
         """
         rng = rng if rng is not None else self.rng
         if rng is None:

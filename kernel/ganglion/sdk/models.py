@@ -24,9 +24,9 @@ from ganglion.synced import written_beside
 
 Array = NDArray[Any]
 _NPY_HEADER_BYTES = 1024  # of an array of rank 16, thrice
-KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would have to execute, and no text
+KINDS = "biufcS"  # booleans, numbers, bytes; no objects, whose reading would execute code, and no text
 
-META = ".meta.npy"  # an encoded name has no dot: no array can take this place
+META = ".meta.npy"  # an encoded name has no dot: no array has this name
 SUFFIX = ".npz"
 
 
@@ -36,17 +36,17 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------------------------
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Any], meta: Mapping[str, Any] | None = None) -> str:
     """Write named arrays to an `.npz` file and return its SHA-256.
 
-    The file is written beside its place, synced, and renamed: the old or the new one is there, never half of it. Equal
-    arrays and meta, in equal order, make equal bytes. `meta` is a small JSON object.
+    The file is replaced atomically and synced. Equal arrays and meta, in equal order, make equal bytes. `meta` is a
+    small JSON object.
 
     Raises:
-        AuthorError: An array holds anything else than numbers, booleans or bytes, a name is no text, `meta` no object.
+        AuthorError: An array has other values than numbers, booleans or bytes, a name is no text, `meta` is no object.
         LimitExceeded: Too many arrays, too many bytes.
         StoreError: The file cannot be written.
     """
@@ -101,14 +101,14 @@ def _meta_bytes(meta: Mapping[str, Any] | None) -> bytes | None:
 def _write(file: BinaryIO, arrays: Mapping[str, Array], meta: bytes | None) -> None:
     members = {} if meta is None else {META: np.frombuffer(meta, dtype=np.uint8)}
     members |= {f"{percent_encoded(name)}.npy": array for name, array in arrays.items()}
-    # Not numpy.savez: our names are encoded, and the entries carry a fixed date, so that equal models are equal bytes.
+    # Not numpy.savez: names are encoded, and entries have a fixed date, so that equal models are equal bytes.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in members.items():
             with archive.open(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), "w", force_zip64=True) as member:
                 npy.write_array(member, array, allow_pickle=False)
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------------------------
 
 
 def load_arrays(path: Path, sha256: str | None = None) -> dict[str, Array]:
@@ -116,15 +116,15 @@ def load_arrays(path: Path, sha256: str | None = None) -> dict[str, Array]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        StoreError: The file is damaged, holds something else than arrays of numbers, booleans or bytes, or has
-            another digest than `sha256`. Nothing in it is executed.
-        LimitExceeded: It is too large; nothing was read.
+        StoreError: The file is damaged, has other values than arrays of numbers, booleans or bytes, or another digest
+            than `sha256`. Nothing in it is executed.
+        LimitExceeded: The file is too large; nothing was read.
     """
     return _load(path, sha256)[0]
 
 
 def load_meta(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object beside the arrays of a file, None if there is none; raises as `load_arrays`."""
+    """Return the JSON object beside the arrays of a file, None without one; raises as `load_arrays`."""
     return _load(path, None, arrays=False)[1]
 
 
@@ -137,14 +137,14 @@ def _load(path: Path, sha256: str | None, arrays: bool = True) -> tuple[dict[str
     try:
         with path.open("rb") as file:
             return _read(file, arrays)
-    except MemoryError:  # of this process; the file may be sound
+    except MemoryError:  # a shortage of this process; the file may be sound
         raise
     except Exception as error:
         raise StoreError(f"model {path}: the file is damaged or no model: {error}") from error
 
 
 def _read(file: BinaryIO, arrays: bool) -> tuple[dict[str, Array], dict[str, Any] | None]:
-    """Return arrays and meta of an archive; all members together are at most as large as the file."""
+    """Return arrays and meta of an archive, whose members together are at most as large as the file."""
     found: dict[str, Array] = {}
     meta: dict[str, Any] | None = None
     with zipfile.ZipFile(file) as archive:
@@ -169,7 +169,7 @@ def _read(file: BinaryIO, arrays: bool) -> tuple[dict[str, Array], dict[str, Any
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    """Return the array of an entry; dtype, shape and the bytes that they need are checked before an array is made."""
+    """Return the array of an entry; dtype, shape and size are checked before memory is taken."""
     data = bytearray(archive.read(entry))  # with its checksum
     if len(data) != entry.file_size:
         raise ValueError(f"entry {entry.filename!r:.100}: the file ends within it")
@@ -188,7 +188,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-# -- a folder of models -----------------------------------------------------------------------------------------------
+# -- a folder of models ---------------------------------------------------------------------------------------------
 
 
 class Models:
@@ -206,8 +206,8 @@ class Models:
     >>> folder.cleanup()
 
     Args:
-        folder: Made when something is saved.
-        read_from: Where `load` looks; None is the same folder.
+        folder: Made by the first `save`.
+        read_from: The folder that `load` reads; None is the same folder.
     """
 
     def __init__(self, folder: str | os.PathLike[str], read_from: str | os.PathLike[str] | None = None) -> None:
@@ -216,13 +216,13 @@ class Models:
         self._written: dict[str, dict[str, Any]] = {}
 
     def save(self, arrays: Mapping[str, Any], tag: str = "", meta: Mapping[str, Any] | None = None) -> str:
-        """Save named arrays under a tag, replacing what was there, as `save_arrays`; return the SHA-256 of the file."""
+        """Save named arrays under a tag like `save_arrays`, replacing earlier ones; return the SHA-256 of the file."""
         if meta is not None and not isinstance(meta, Mapping):
             raise AuthorError(f"model: meta: expected a JSON object, found {type(meta).__name__}")
         return self._save(tag, arrays, meta=None if meta is None else dict(meta))
 
     def written(self) -> list[dict[str, Any]]:
-        """Return what was saved since the last call, as maps of tag, path, sha256 and bytes; for the bus."""
+        """Return the files saved since the last call, as maps of tag, path, sha256 and bytes; for the bus."""
         found, self._written = self._written, {}
         return list(found.values())
 
@@ -233,7 +233,7 @@ class Models:
         return digest
 
     def load(self, tag: str = "") -> Any:
-        """Return the arrays that were saved under a tag, or the value of `save_value`; None if there is nothing.
+        """Return the arrays of a tag, or the value of `save_value`; None without a file.
 
         Raises as `load_arrays`.
         """
@@ -249,22 +249,22 @@ class Models:
             raise StoreError(f"model {path}: the file is damaged: {error}") from error
 
     def save_value(self, value: Any, tag: str) -> str:
-        """Save any value that can travel (None, numbers, text, bytes, lists, maps, arrays) under a tag.
+        """Save a value (None, numbers, text, bytes, lists, maps, arrays) under a tag.
 
-        AuthorError has the path to something that cannot be kept.
+        AuthorError has the path of a value of another type.
         """
         arrays: dict[str, Array] = {}
         tree = _tree(value, arrays, "value")
         return self._save(tag, arrays, tree=tree)
 
     def meta(self, tag: str = "") -> dict[str, Any] | None:
-        """Return the JSON object that was saved beside a tag, None if there is none."""
+        """Return the JSON object saved beside a tag, None without one."""
         path = self.read_from / tag_file(tag)
         found = (load_meta(path) or {}).get("meta") if path.is_file() else None
         return found if isinstance(found, dict) else None
 
     def tags(self) -> list[str]:
-        """Return the tags that can be loaded, sorted; StoreError if a file is damaged."""
+        """Return the tags that can be loaded, sorted; StoreError: a file is damaged."""
         if not self.read_from.is_dir():
             return []
         heads = [load_meta(path) or {} for path in sorted(self.read_from.glob(f"model*{SUFFIX}"))]
@@ -276,11 +276,11 @@ def tag_file(tag: str) -> str:
     return f"model-{file_name(tag)}{SUFFIX}" if tag else f"model{SUFFIX}"
 
 
-# -- values as arrays -------------------------------------------------------------------------------------------------
+# -- values as arrays -----------------------------------------------------------------------------------------------
 
 
 def _tree(value: Any, arrays: dict[str, Array], path: str) -> Any:
-    """Return a value as JSON; arrays, bytes and numbers that JSON does not hold go into `arrays` by their number."""
+    """Return a value as JSON; arrays, bytes and numbers without a JSON form go into `arrays` by number."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, list | tuple):

@@ -30,10 +30,10 @@ BatchProposal = Array | Mapping[str, Array] | tuple[Array | Mapping[str, Array],
 
 
 class ModelReader(Protocol):
-    """Read the model that the document's `load` points at."""
+    """Read the model of the document's `load`."""
 
     def load(self, tag: str = "") -> Any:
-        """Return what was saved under a tag, None if nothing was."""
+        """Return the value saved under a tag, None without one."""
 
 
 @dataclass(slots=True)
@@ -49,14 +49,14 @@ class Batch:
     step: Array  # number of the decision in its episode, (bodies,) int64
     episode: Array  # number of the episode, (bodies,) int64
     mode: Mode  # of the episode
-    # Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its columns are in
-    # `observations`, too. A proposal that is not allowed is an error of the muscle.
+    # Actuator id -> its allowed values, `[bodies, n]` bool, if a sensor is its Mask; the columns are in `observations`,
+    # too. A forbidden proposal is an error of the muscle.
     masks: Mapping[str, Array] = field(default_factory=dict)
     # Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
     first: Array | None = None
     group: int = 0  # which of `Muscle.groups` the bodies are of
-    # What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a begin the
-    # no-op; None where that is what was set, as always without periods of decisions.
+    # The setpoints last applied to each body, `[bodies, m]` in the order of its actuators before filters, at a begin
+    # the no-op; None if these are the proposed ones, as always without periods of decisions.
     applied: Array | None = None
 
 
@@ -66,23 +66,23 @@ class Muscle(Part, Statistics, ABC):
     Called in this order: constructor, `setup`; in training `update` with the newest update of the brain, in test and
     evaluation `prepare_model`; then `propose_actions` per decision; `reset` before every episode but the first;
     `teardown`. Every method may be a plain function or `async def`. `uid` is the agent's `name` and the worker,
-    `scout/0`. `topics` hold what it sends and gets beside the steps; objects of one agent's bodies share them.
+    `scout/0`. `topics` are for messages beside the steps; objects of one agent's bodies share them.
     """
 
     # Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object for all
     # bodies of its agent; any other is one object per body, each with its own memory.
     batched: ClassVar[bool] = False
     TOPICS: ClassVar[Sequence[str]] = ()  # names of topics of its own
-    # Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors` and `actuators`
-    # are those of the first. An agent that has them is refused before its first decision if its muscle does not. One
-    # object per body has the declarations of its own body, and is never asked.
+    # Whether a batched muscle takes bodies of several groups, with one call for each; `sensors` and `actuators` are
+    # those of the first. Else an agent with several groups is refused before its first decision. An object per body has
+    # the declarations of its own body, and ignores this attribute.
     takes_groups: ClassVar[bool] = False
     # The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
     bodies: Sequence[Any] = ()
     # The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     groups: Sequence[Group] = ()
-    # This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That of one of
-    # several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
+    # This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. The memories of
+    # several bodies keep the newest rows, 65,536 together; `size_limit` may be set.
     memory: Memory
     sensors: Sequence[SensorInformation] = ()  # the declarations after filters, in document order, without values
     actuators: Sequence[ActuatorInformation] = ()  # likewise; each carries its no-op
@@ -91,15 +91,15 @@ class Muscle(Part, Statistics, ABC):
 
     @cached_property
     def topics(self) -> Topics:
-        """Return those of an object that is made by hand; the bus sets its own."""
+        """Return topics for an object made by hand; the bus sets its own."""
         return Topics(type(self).TOPICS)
 
     def setup(self) -> Awaitable[None] | None:
-        """Prepare; the bus and the declarations are there."""
+        """Prepare; topics and declarations are set."""
         return None
 
     def prepare_model(self) -> Awaitable[None] | None:
-        """Load what to act by in test and evaluation; the default gives the brain's last update to `update`."""
+        """Load the policy for test and evaluation; the default passes the brain's last update to `update`."""
         policy = self.load("policy")
         return None if policy is None else self.update(policy)
 
@@ -107,12 +107,12 @@ class Muscle(Part, Statistics, ABC):
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> Proposal | Awaitable[Proposal]:
-        """Decide.
+        """Return the setpoints of one decision.
 
         Args:
             sensors: The readings, in document order, after filters.
-            actuators_available: The actuators, without values; they may be set and returned. `mask` is what the
-                environment allows, if it says so.
+            actuators_available: The actuators, without values; they may be set and returned. `mask` has the values that
+                the environment allows, if it declares a Mask.
 
         Returns:
             The actuators, these or new ones, in any order, each with a value; as second element of a tuple data for the
@@ -122,7 +122,7 @@ class Muscle(Part, Statistics, ABC):
         """
 
     def propose_batch(self, batch: Batch) -> BatchProposal | Awaitable[BatchProposal]:
-        """Decide for several bodies at once; the default asks `propose_actions` for one after the other.
+        """Return the setpoints of several bodies at once; the default calls `propose_actions` body by body.
 
         Returns:
             `[bodies, m]`, columns in the order of the actuators, each as the vector of its space, or actuator id ->
@@ -148,7 +148,7 @@ class Muscle(Part, Statistics, ABC):
         return np.array(rows), data
 
     def update(self, update: Any) -> Awaitable[None] | None:
-        """Take what the brain sent; comes before the decision that follows, the newest only."""
+        """Take the brain's newest update; called before the next decision."""
         return None
 
     def reset(self) -> Awaitable[None] | None:
@@ -156,21 +156,21 @@ class Muscle(Part, Statistics, ABC):
         return None
 
     def teardown(self) -> Awaitable[None] | None:
-        """Release what the muscle holds; called at the end of a phase."""
+        """Release resources; called at the end of a phase."""
         return None
 
     def load(self, tag: str = "") -> Any:
-        """Return what the model has under a tag, None if there is no model or no such tag.
+        """Return the model's value of a tag, None without a model or tag.
 
-        The tag `policy` is the brain's last update, as it was; other tags are maps from names to arrays.
+        The tag `policy` is the brain's last update; other tags are maps from names to arrays.
         """
         return None if self.model_reader is None else self.model_reader.load(tag)
 
 
 def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
-    """Return the values in the order of `uids`, and the data, of what `propose_actions` returned.
+    """Return the values in the order of `uids`, and the data, from a result of `propose_actions`.
 
-    AuthorError: the form is another, or an actuator is unknown, comes twice, is missing, or has no value.
+    AuthorError: The form is invalid, or an actuator is unknown, repeated, missing, or has no value.
     """
     actuators, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(actuators, list | tuple) or not all(isinstance(it, ActuatorInformation) for it in actuators):
@@ -194,9 +194,9 @@ def read_proposal(result: Any, uids: Sequence[str]) -> tuple[list[Any], Any]:
 def read_batch_proposal(
     result: Any, actuators: Sequence[ActuatorInformation], bodies: int
 ) -> tuple[list[list[Any]], list[Any]]:
-    """Return per body the values in the order of `actuators`, and per body the data, of what `propose_batch` returned.
+    """Return for each body the values in the order of `actuators`, and the data, from a result of `propose_batch`.
 
-    AuthorError: the form or shape is another; OutOfActionSpaceError: a space does not contain its value.
+    AuthorError: The form or shape is invalid; OutOfActionSpaceError: a space does not contain its value.
     """
     setpoints, data = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if data is not None and not (isinstance(data, list | tuple | np.ndarray) and len(data) == bodies):
@@ -269,7 +269,7 @@ class Objective(Part, ABC):
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no internal_rewards")
 
     def late_reward(self, uid: str, credit: float) -> float | None:
-        """Return what a credit after the end of a body is worth; `uid` is the reward of its group (`LateCredit`)."""
+        """Return the objective of a credit after the end of a body; `uid` is the reward of its group (`LateCredit`)."""
         return credit
 
     @abstractmethod
@@ -278,18 +278,18 @@ class Objective(Part, ABC):
 
         Returns:
             A finite or infinite number, higher is better; an array of one element is a number. None is no value: null
-            in the tables, in no window of a condition, NaN in the brain's memory. Anything else, a list or a text too,
-            and NaN are errors of the objective.
+            in the tables, in no window of a condition, NaN in the brain's memory. NaN, and any other value such as a
+            list or text, are errors of the objective.
         """
 
 
 def objective_value(result: Any) -> float | None:
-    """Return what `internal_reward` returned as a float, or None.
+    """Return a result of `internal_reward` as a float, or None.
 
     >>> objective_value(np.array([3])), objective_value(None)
     (3.0, None)
 
-    AuthorError: it is neither None nor one number, or it is NaN.
+    AuthorError: The result is neither None nor one number, or is NaN.
     """
     if result is None or (type(result) is float and not math.isnan(result)):
         return result

@@ -1,4 +1,4 @@
-"""Naming: names of documents as names of files, which can meet no other; the nearest known name; needs no numpy."""
+"""Naming: names of documents as distinct names of files; the nearest known name; needs no numpy."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def percent_encoded(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return the name of a file or folder that stands for `name`: it can leave no folder and meet no other.
+    """Return the name of a file or folder for `name`, which leaves no folder and is different for each name.
 
-    Longer than 100 characters it is cut, and a dot and 16 hexadecimal digits of the name's SHA-256 follow.
+    A result longer than 100 characters is cut, and a dot and 16 hexadecimal digits of the name's SHA-256 follow.
     """
     encoded = percent_encoded(name)
     if len(encoded) <= MODEL_NAME_CHARACTERS:
@@ -35,6 +35,6 @@ def file_name(name: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
+    """Return `; did you mean `x`?` for the nearest known name, else empty text."""
     found = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=1)
     return f"; did you mean `{found[0]}`?" if found else ""

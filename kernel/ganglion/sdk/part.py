@@ -1,4 +1,4 @@
-"""Part: the base of what plugins offer; objects made from the parameters of a document, or refused by name."""
+"""Part: the base of plugin classes; objects made from the parameters of a document, or refused by name."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ class Part:
     """The base of the classes that plugins offer.
 
     The attributes are set before `__init__` runs, and again after it. The constructor gets the `params` of the
-    document by keyword, and of `uid`, `seed` and `broker_uri` (always empty) those that its signature names. This
+    document by keyword, and those of `uid`, `seed` and `broker_uri` (always empty) that its signature names. This
     base accepts and ignores any arguments.
 
     A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`: the journal from which a lost process
-    is restored stays short only where the state of its objects can be saved between two episodes. `save_state` returns
+    is restored stays short only if the state of its objects can be saved between two episodes. `save_state` returns
     names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses, generators of numpy).
     `load_state` gets an equal map in another process, on an object that was made and set up in the same way. The bus
-    restores `rng`, `memory` and everything else that it has given. Without the two methods the attributes are saved if
-    they are such values; functions, classes and spaces may be among them if they do not change. A warning at set-up
-    names any other attribute.
+    restores `rng`, `memory` and everything else that it set. Without the two methods the attributes are saved if they
+    are such values, or functions, classes and spaces that do not change. A warning at set-up names any other attribute.
     An environment is saved within an episode, too, and needs both methods or neither; they may be `async def`. Its
     reward and transformer are saved with it. With neither its successor opens the episode by `reset` with the same
-    draws and receives the steps again. What the three keep from earlier episodes is lost then; where that shows, the
-    run goes back to its last checkpoint.
+    draws and receives the steps again. State that the three keep from earlier episodes is lost then; if the results
+    differ, the run goes back to its last checkpoint.
     """
 
     takes_params: ClassVar[bool] = False
-    """Whether a constructor that names `params` gets all parameters there, as one map."""
+    """Whether a constructor that names `params` gets all parameters in it, as one map."""
 
     uid: str = ""  # the object's name within the run, with the worker where each has one (`scout/0`)
     name: str = ""  # the name in the document
-    worker: int = 0  # number of the worker, from 0; 0 also where workers share the object
+    worker: int = 0  # number of the worker, from 0; 0 also if workers share the object
     mode: Mode = Mode.TRAIN  # of the phase
     seed: int = 0  # one integer of the object's own stream, in [0, 2**63)
     # The generator of the object's own stream. An object that is made by hand has none until one is set.
@@ -57,7 +56,7 @@ OFFERED = ("uid", "seed", "broker_uri")
 
 
 def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any], attributes: Mapping[str, Any]) -> T:
-    """Return a new object whose attributes are there before its constructor runs.
+    """Return a new object whose attributes are set before its constructor runs.
 
     >>> class Heater(Part):
     ...     def __init__(self, power, seed):
@@ -68,12 +67,12 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
     Traceback (most recent call last):
     ganglion.errors.PluginInvalid: ...Heater: parameter 'force' is not taken; expected power
 
-    `params` are given by keyword, and of `offered` (`uid`, `seed`, `broker_uri`) what the constructor names and
-    `params` does not. The attributes are set once more after the constructor.
+    The constructor gets `params` by keyword, and those of `offered` (`uid`, `seed`, `broker_uri`) that it names and
+    `params` lacks. The attributes are set again after the constructor.
 
     Raises:
-        PluginInvalid: The class is abstract, a parameter is not taken or lacks, or an attribute cannot be set.
-            What the constructor itself raises passes through.
+        PluginInvalid: The class is abstract, a parameter is unknown or missing, or an attribute cannot be set.
+            Exceptions of the constructor pass through.
     """
     arguments = _arguments(cls, params, offered)
     made = cls.__new__(cls)
@@ -84,14 +83,14 @@ def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any
 
 
 def check_parameters(cls: type[Any], params: Mapping[str, Any], offered: tuple[str, ...] = OFFERED) -> None:
-    """Check by signature alone, without a call, that `construct` can make an object; PluginInvalid as there."""
+    """Check by the signature alone that `construct` can make an object; PluginInvalid as there."""
     _arguments(cls, params, dict.fromkeys(offered))
 
 
 def parameters_of(cls: type[Any]) -> tuple[dict[str, Parameter], bool]:
-    """Return the parameters that a class takes from a document by name, and whether it takes any other, too.
+    """Return the named parameters that a class takes from a document, and whether it takes any other, too.
 
-    PluginInvalid: the constructor has no readable signature, or a parameter cannot be given by keyword.
+    PluginInvalid: The constructor has no readable signature, or a parameter cannot be given by keyword.
     """
     taken, any_keyword = _signature(cls)
     whole = getattr(cls, "takes_params", False) and "params" in taken

@@ -1,4 +1,4 @@
-"""Pool: decisions of agents in a process of their own, a table of a document, which several brains ask."""
+"""Pool: decisions of agents in a process of their own, a table of a document, which several brains share."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from ganglion.sdk.brain import Transitions
 from ganglion.sdk.part import Part
 
 INSERT = "insert"
-"""What is asked when decisions are to be kept."""
+"""The request to keep decisions."""
 Ask = Callable[..., Any]
-"""Ask a table for something, by its word and keyword arguments that can travel; return what it answers."""
+"""Send a request to a table, by word and keyword arguments; return the answer."""
 
 
 class Pool(Part, ABC):
-    """Keep decisions of agents, and answer what their brains ask.
+    """Keep decisions of agents, and answer requests of their brains.
 
-    Where several agents use it in lockstep, `judge` and `answer` see what was there when the round began, in any
-    order; `insert` and `note` are called when the round is over, in the order of the agents.
+    If several agents use the table in lockstep, `judge` and `answer` see the state at the begin of the round, in any
+    order; `insert` and `note` are called at the end of the round, in the order of the agents.
 
     Attributes:
         name: The table's uid.
     """
 
-    feed: Sequence[str] = ()  # the agents whose decisions come, in document order
-    serve: Sequence[str] = ()  # the agents whose brains may ask, in document order
-    face: ClassVar[Any]  # what a brain finds under the table's uid in `Brain.tables`; made as `face(uid, ask)`
+    feed: Sequence[str] = ()  # the agents whose decisions are kept, in document order
+    serve: Sequence[str] = ()  # the agents whose brains may send requests, in document order
+    face: ClassVar[Any]  # the class of the object in `Brain.tables` under the table's uid; made as `face(uid, ask)`
 
     @classmethod
     def mixed(cls, uid: str, parts: Mapping[str, tuple[Any, float]]) -> Any:
-        """Return what a brain finds under the uid of a mix: of the faces of tables, each with its share."""
+        """Return the object in `Brain.tables` under the uid of a mix, made of the tables' faces and shares."""
         raise ValueError(f"table {uid}: {cls.__name__} cannot be mixed")
 
     def setup(self) -> None:
-        """Prepare; `rng` is there."""
+        """Prepare; `rng` is set."""
 
     @abstractmethod
     def judge(self, agent: str, what: str, given: Mapping[str, Any]) -> str | None:
-        """Say why something cannot be done yet, None if it can; `what` is INSERT or a word of the face.
+        """Return why a request cannot be answered yet, None if it can; `what` is INSERT or a word of the face.
 
         Raises:
-            ValueError: It can never be done.
+            ValueError: The request can never be answered.
         """
 
     @abstractmethod
@@ -53,20 +53,20 @@ class Pool(Part, ABC):
 
     @abstractmethod
     def answer(self, agent: str, what: str, given: Mapping[str, Any]) -> Any:
-        """Return what was asked for, as values that can travel; what others are answered must not change by it."""
+        """Return the answer to a request, as values that can be sent, without changing the answers to others."""
 
     def note(self, agent: str, what: str, given: Mapping[str, Any]) -> None:
-        """Take in what was answered, where that changes what others are answered."""
+        """Record an answer, if it changes later answers."""
 
     @abstractmethod
     def state(self) -> Mapping[str, int | float | str | None]:
-        """Return what is shown of it by `ganglion ps`."""
+        """Return the values that `ganglion ps` shows."""
 
 
 def columns(batch: Transitions, versions: Sequence[int]) -> dict[str, Any]:
-    """Return decisions as tables keep them: a map of arrays, and `streams`, which body of which worker each is of.
+    """Return decisions as tables keep them: a map of arrays, with `streams`, the worker and body of each.
 
-    `versions` are the numbers of the updates by which they were made, 0 before the first, -1 where it is not known.
+    `versions` are the numbers of the updates that the decisions were made by, 0 before the first, -1 if unknown.
     """
     names = ("observations", "actions", "objectives", "rewards", "next_observations", "terminated", "truncated")
     streams = [

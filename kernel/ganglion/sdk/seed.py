@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Component = str | int
 
-# PCG64 asks for four 64-bit words: these, and nothing else of the run's seed, travel to a process.
+# PCG64 needs four 64-bit words; a process gets these, and nothing else of the run's seed.
 WORDS = 4
 WORDS_BYTES = 8 * WORDS
 
@@ -39,9 +39,9 @@ def stream(seed: int, path: Sequence[Component]) -> SeedSequence:
 
 
 def words(seed: int, path: Sequence[Component]) -> bytes:
-    """Return the 32 bytes (four little-endian 64-bit words) that stand for the stream at `path`.
+    """Return the 32 bytes (four little-endian 64-bit words) of the stream at `path`.
 
-    Who has them can make the stream's generator, and can derive sub-streams, but cannot find the run's seed.
+    The words suffice to make the stream's generator and to derive sub-streams, but do not reveal the run's seed.
     """
     return stream(seed, path).generate_state(WORDS, np.uint64).astype("<u8").tobytes()
 
@@ -71,14 +71,14 @@ def _checked(words: bytes) -> bytes:
 
 
 class _Words(ISpawnableSeedSequence):
-    """Answer numpy's question for a state with words that were computed elsewhere."""
+    """Give numpy a state from words that were computed elsewhere."""
 
     def __init__(self, words: bytes) -> None:
         self._words: NDArray[np.uint64] = np.frombuffer(_checked(words), dtype="<u8").astype(np.uint64)
         self._children = SeedSequence(entropy=int.from_bytes(words, "little"))
 
     def generate_state(self, n_words: int, dtype: type = np.uint32) -> NDArray[np.uint64]:  # type: ignore[override]
-        """Return the words; only PCG64's own question can be answered."""
+        """Return the words; other requests than PCG64's are refused."""
         if n_words != WORDS or np.dtype(dtype) != np.uint64:
             raise ValueError(f"only {WORDS} words of uint64 are known, asked for {n_words} of {np.dtype(dtype)}")
         return self._words

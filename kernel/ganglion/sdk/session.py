@@ -24,7 +24,7 @@ Array = NDArray[Any]
 class Session:
     """Give the recorded stream of one agent in one episode of one worker.
 
-    Row t is decision t: what the agent saw, what was then applied, and what came of it. All arrays are read-only.
+    Row t is decision t: its readings, the applied setpoints, and the outcome. All arrays are read-only.
     The columns of observations are in the order of `sensors`, those of actions in the order of `actuators`, each as
     the vector of its space; dtypes are numpy's `result_type` of the spaces, as in the array form of muscles and brains.
     """
@@ -34,30 +34,30 @@ class Session:
     worker: int  # its worker
     agent: str  # the name that the agent had there
     environment: str  # uid of its environment; several are joined by commas
-    body: int  # number of the body; 0 where the phase has no bodies
+    body: int  # number of the body; 0 in a phase without bodies
     episode: int  # its number in the worker, from 0
-    mode: Mode  # what the episode was for
+    mode: Mode  # the mode of the episode
     # The declarations of the columns of `observations`, without values.
     sensors: Sequence[Information] = field(repr=False)
     actuators: Sequence[Information] = field(repr=False)  # the declarations of the columns of `actions`
-    observations: Array = field(repr=False)  # `[T + 1, n]` where the closing readings are known, else `[T, n]`
+    observations: Array = field(repr=False)  # `[T + 1, n]` if the closing readings are known, else `[T, n]`
     actions: Array = field(repr=False)  # `[T, m]`, the setpoints that were applied
     rewards: Array = field(repr=False)  # `[T, r]`, of the dtype of their spaces by the same rule; NaN is none
     reward_ids: Sequence[str] = field(repr=False)  # the full ids of the columns of `rewards`
     objectives: Array = field(repr=False)  # `[T]` float64; NaN is none
     terminated: Array = field(repr=False)  # `[T]` bool
     truncated: Array = field(repr=False)  # `[T]` bool
-    # `[T]` int64, the tick of each decision's readings within its episode; -1 where it was not recorded.
+    # `[T]` int64, the tick of each decision's readings within its episode; -1 if not recorded.
     ticks: Array = field(repr=False)
-    seed: int | None = None  # what the environment's episode was seeded with; None where that is not known
-    # `[T]` int64, by which update each action was chosen; None where it was not recorded.
+    seed: int | None = None  # the seed of the environment's episode; None if unknown
+    # `[T]` int64, the number of the update that chose each action; None if not recorded.
     policy_version: Array | None = field(default=None, repr=False)
-    # `[T]` texts, where the model came from by which each action was chosen; None where it was not recorded.
+    # `[T]` texts, the source of the model that chose each action; None if not recorded.
     policy: Sequence[str] | None = field(default=None, repr=False)
-    # The spaces of the columns of `rewards`; empty where they are not known.
+    # The spaces of the columns of `rewards`; empty if unknown.
     reward_spaces: Sequence[Space] = field(default=(), repr=False)
-    phase_name: str = ""  # the name of its phase; empty where it is not known
-    group: int = 0  # which of `Brain.groups` it is of, where a brain gets it
+    phase_name: str = ""  # the name of its phase; empty if unknown
+    group: int = 0  # its number in `Brain.groups`, for a brain
 
     def __post_init__(self) -> None:
         steps = len(self)
@@ -71,7 +71,7 @@ class Session:
             getattr(self, name).flags.writeable = False
 
     def __len__(self) -> int:
-        """Return how many decisions there are."""
+        """Return the number of decisions."""
         return len(self.actions)
 
     @property
@@ -81,7 +81,7 @@ class Session:
 
     @property
     def muscle(self) -> str:
-        """Return the uid that its muscle had."""
+        """Return the uid of its muscle."""
         return f"{self.agent}/{self.worker}"
 
     @cached_property
@@ -97,9 +97,9 @@ class Session:
     def transitions(self, start: int = 0, stop: int | None = None, muscle: str | None = None) -> Transitions:
         """Return decisions in the form that `Brain.learn` takes.
 
-        A last decision whose closing readings are not known is left out, unless it terminated: then nothing follows
-        it, and its own readings stand for the next ones. `start` and `stop` are as of a slice; `muscle` is the uid that
-        the decisions get, None for that of the session.
+        A last decision without known closing readings is left out, unless it terminated: then its own readings replace
+        the next ones. `start` and `stop` are as of a slice; `muscle` is the uid of the decisions, None for that of the
+        session.
         """
         known = len(self)
         if not self.has_final and known and not self.terminated[-1]:

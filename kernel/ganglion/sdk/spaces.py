@@ -1,4 +1,4 @@
-"""Spaces: what values a sensor, an actuator or a reward can have; read from maps of the bus and from text."""
+"""Spaces: the possible values of a sensor, an actuator or a reward; read from maps of the bus and from text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def from_form(form: Any) -> int | float:
     """Return the number of a wire form.
 
     Raises:
-        ValueError: It is neither a number nor one of the texts that stand for one.
+        ValueError: The form is neither a number nor a text of one.
     """
     if isinstance(form, bool) or not isinstance(form, int | float | str):
         raise ValueError(f"expected a number, found {form!r}")
@@ -80,9 +80,9 @@ def to_text(number: Any) -> str:
 class Space(ABC):
     """Describe a set of values: frozen, comparable, hashable.
 
-    Equal spaces are interchangeable but share no generator. A constructor raises `SpaceError` for arguments that are of
-    another kind, shape or range, and a method for a value that the space does not contain; the message says what was
-    expected and what was found.
+    Equal spaces are interchangeable but share no generator. A constructor raises `SpaceError` for arguments of another
+    kind, shape or range, and a method for a value that the space does not contain; the message names expected and
+    found.
     """
 
     __slots__ = ("_rng",)
@@ -94,8 +94,8 @@ class Space(ABC):
     size: int  # the number of columns of `to_vector`
     dtype: np.dtype[Any]  # of `to_vector`
     _rng: Generator | None
-    # A value of this very type that lies between these bounds is contained: one comparison, without a call. With None
-    # `contains` says so; it may still contain what these do not accept.
+    # A value of exactly this type between these bounds is contained: one comparison, without a call. Other values need
+    # `contains`, as do all values with None.
     _exact: type | None = None
     _low: Any = None
     _high: Any = None
@@ -106,21 +106,21 @@ class Space(ABC):
     __delattr__ = __setattr__
 
     def _freeze(self, **attributes: Any) -> None:
-        """Set the attributes of a space that is being made; numpy arrays become read-only."""
+        """Set the attributes of a new space; numpy arrays become read-only."""
         object.__setattr__(self, "_rng", None)
         for name, value in attributes.items():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
-    # -- values -------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def contains(self, value: Any) -> bool:
         """Return whether `value` belongs to the space; bounds are inclusive.
 
-        Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
-        for an integer do not. Never raises.
+        Python numbers, lists and arrays are accepted if they fit without loss. NaN, a wrong shape and a fraction for an
+        integer do not fit. Never raises.
         """
 
     def __contains__(self, value: Any) -> bool:
@@ -128,7 +128,7 @@ class Space(ABC):
 
     @abstractmethod
     def canonical(self, value: Any) -> Any:
-        """Return a contained `value` in the form in which it travels: a Python number, or an array of `dtype`."""
+        """Return a contained `value` in canonical form: a Python number, or an array of `dtype`."""
 
     @abstractmethod
     def default(self) -> Any:
@@ -147,20 +147,20 @@ class Space(ABC):
 
     @abstractmethod
     def from_vector(self, vector: Any) -> Any:
-        """Return the value whose vector this is: the inverse of `to_vector`."""
+        """Return the value of a vector: the inverse of `to_vector`."""
 
     @abstractmethod
     def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the greatest value of each column of `to_vector`; infinite where there is none."""
+        """Return the least and the greatest value of each column of `to_vector`; infinite without a bound."""
 
     def reshape_to_space(self, vector: Any) -> Any:
-        """Return the value whose vector this is, as `from_vector`."""
+        """Return the value of a vector, as `from_vector`."""
         return self.from_vector(vector)
 
-    # -- chance -------------------------------------------------------------------------------------------------------
+    # -- chance ------------------------------------------------------------------------------------------------------
 
     def seed(self, seed: int | SeedSequence | Generator) -> None:
-        """Give the space its own stream, used by `sample` without a generator."""
+        """Set the space's own stream, used by `sample` without a generator."""
         object.__setattr__(self, "_rng", np.random.default_rng(seed))
 
     def sample(self, rng: Generator | None = None) -> Any:
@@ -180,14 +180,14 @@ class Space(ABC):
     @abstractmethod
     def _sample(self, rng: Generator) -> Any: ...
 
-    # -- identity -----------------------------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _key(self) -> tuple[Any, ...]:
-        """Return what makes two spaces equal, hashable."""
+        """Return a hashable key that equal spaces share."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy by making anew, so that copies share no generator."""
+        """Copy by construction, so that copies share no generator."""
         return (Space.from_wire, (self.to_wire(),))
 
     def __eq__(self, other: object) -> bool:
@@ -198,7 +198,7 @@ class Space(ABC):
     def __hash__(self) -> int:
         return hash((self.kind, self._key()))
 
-    # -- text and wire ------------------------------------------------------------------------------------------------
+    # -- text and wire -----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def to_string(self) -> str:
@@ -213,8 +213,8 @@ class Space(ABC):
     def to_wire(self) -> dict[str, Any]:
         """Return the space as a map for the bus.
 
-        Numbers that not every language reads exactly travel as text: infinities (`inf`, `-inf`) and integers beyond
-        53 bits (decimal digits).
+        Numbers that not every language reads exactly are text: infinities (`inf`, `-inf`) and integers beyond 53 bits
+        (decimal digits).
         """
 
     @staticmethod
@@ -234,7 +234,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-# -- kinds -------------------------------------------------------------------------------------------------------------
+# -- kinds ----------------------------------------------------------------------------------------------------------
 
 
 class _Numbers(Space):
@@ -244,18 +244,18 @@ class _Numbers(Space):
 
     _lows: Array
     _highs: Array
-    # Bounds as Python numbers where all elements share them: one comparison instead of a broadcast one, and for
-    # scalars no numpy at all. None where the elements differ.
+    # Bounds as Python numbers if all elements share them: one comparison instead of a broadcast one, and for
+    # scalars no numpy at all. None if the elements differ.
     _low: Any
     _high: Any
-    # The Python type of a scalar value. With an open side a narrower float is not exact: what overflows lies between
-    # the bounds and is not contained.
+    # The Python type of a scalar value. With an open side a narrower float is not exact: a value that overflows is
+    # between the bounds and not contained.
     _native: type
     _exact: type | None
     _plain: bool
 
     def _bound(self, lows: Array, highs: Array, scalar: bool, **attributes: Any) -> None:
-        """Set the bounds, which have the shape and dtype of the values, and what follows from them."""
+        """Set the bounds, which have the shape and dtype of the values, and attributes derived from them."""
         dtype = lows.dtype
         native = float if dtype.kind == "f" else int
         wide, closed = dtype.itemsize == 8, bool(np.isfinite(lows).all() and np.isfinite(highs).all())
@@ -277,7 +277,7 @@ class _Numbers(Space):
     def contains(self, value: Any) -> bool:
         if type(value) is self._exact and self._low <= value <= self._high:
             return True
-        if self.scalar:  # it may still be contained after rounding
+        if self.scalar:  # may be contained after rounding
             return self._scalar(value) is not None
         if type(value) is np.ndarray and value.dtype == self.dtype:
             return value.shape == self.shape and self._within(value)
@@ -307,7 +307,7 @@ class _Numbers(Space):
         if array.dtype.kind == "f" and bool(np.isnan(array).any()):
             raise self._refuse(value, "NaN has no nearest value")
         if self.dtype.kind == "f":
-            with np.errstate(over="ignore"):  # what overflows to infinity is clipped to the bound
+            with np.errstate(over="ignore"):  # a value that overflows to infinity is clipped to the bound
                 return self._own(np.clip(array.astype(self.dtype), self._lows, self._highs))
         return self._own(_clip_to_integers(array, self._lows, self._highs, self.dtype))
 
@@ -370,7 +370,7 @@ class _Numbers(Space):
         return bool((array >= low).all() and (array <= high).all())
 
     def _own(self, array: Array) -> Any:
-        """Return an array that was just made in canonical form."""
+        """Return a new array in canonical form."""
         if self.scalar:
             return array.item()
         array = np.asarray(array, dtype=self.dtype, order="C")
@@ -416,10 +416,10 @@ class Box(_Numbers):
             raise SpaceError(f"a Box has finite values, found low={low!r}, high={high!r}")
         self._bound(lows, highs, scalar=size_of == ())
 
-    # -- scaling ------------------------------------------------------------------------------------------------------
+    # -- scaling -----------------------------------------------------------------------------------------------------
 
     def scale(self, value: ArrayLike) -> Any:
-        """Return the contained value that `value` of [-1, 1] stands for: -1 is low, 1 is high.
+        """Return the contained value for `value` of [-1, 1]: -1 is low, 1 is high.
 
         For an integer dtype the result is rounded half to even. SpaceError also if a side is infinite.
         """
@@ -431,7 +431,7 @@ class Box(_Numbers):
         return self.clip(low * (1.0 - share) + high * share)  # this form cannot overflow, and is exact at both ends
 
     def unscale(self, value: ArrayLike) -> Any:
-        """Return where a contained value lies between -1 (low) and 1 (high); 0 where low equals high."""
+        """Return the place of a contained value between -1 (low) and 1 (high); 0 if low equals high."""
         low, high = self._finite()
         found = np.asarray(self.canonical(value), dtype=np.float64)
         width = high / 2.0 - low / 2.0
@@ -445,14 +445,14 @@ class Box(_Numbers):
             raise SpaceError(f"only a Box with finite bounds can be scaled, found {self!r:.200}")
         return low, high
 
-    # -- chance -------------------------------------------------------------------------------------------------------
+    # -- chance ------------------------------------------------------------------------------------------------------
 
     def sample(self, rng: Generator | None = None) -> Any:
         if rng is None:
             rng = self._own_stream()
         if not self._plain:
             return self._sample(rng)
-        share = rng.random()  # the usual case without arrays: four times as fast, and the same value
+        share = rng.random()  # the usual case without arrays: four times as fast, with the same value
         between: float = self._low * (1.0 - share) + self._high * share
         return min(max(between, self._low), self._high)
 
@@ -468,9 +468,9 @@ class Box(_Numbers):
         with np.errstate(invalid="ignore", over="ignore"):  # branches that are not taken may compute inf - inf
             inside = low * (1.0 - uniform) + high * uniform
             drawn = np.where(below, np.where(above, inside, low + tail), np.where(above, high - tail, normal))
-        return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
+        return self.clip(drawn)  # rounding may exceed a bound by one unit in the last place
 
-    # -- text and wire ------------------------------------------------------------------------------------------------
+    # -- text and wire -----------------------------------------------------------------------------------------------
 
     def to_string(self) -> str:
         low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
@@ -505,12 +505,12 @@ def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[
     if array.dtype.kind == "f" and bool(np.isnan(array).any()):
         raise SpaceError(f"{side}: NaN is no bound")
     if array.size == 0 == math.prod(shape):
-        array = array.reshape(shape)  # without elements a list does not tell it
+        array = array.reshape(shape)  # without elements a list does not tell the shape
     if array.shape not in ((), shape):
         raise SpaceError(f"{side}: expected one number or the shape {shape}, found shape {array.shape}")
     if dtype.kind != "f":
         array = _integer_bound(array, side, dtype)
-    with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
+    with np.errstate(over="ignore"):  # a bound beyond a narrower float is no bound: infinity
         # Adding zero turns a negative zero into zero: as bounds they are the same, and so they become equal bits.
         return np.array(np.broadcast_to(array, shape).astype(dtype) + dtype.type(0), dtype=dtype, order="C")
 
@@ -539,7 +539,7 @@ def _bound_form(bounds: Array, common: Any) -> Any:
 
 
 def _numbers(value: Any) -> Array | None:
-    """Return `value` as an array of booleans, integers or floats, or None if it is no such thing."""
+    """Return `value` as an array of booleans, integers or floats, or None if that is impossible."""
     if isinstance(value, str | bytes):
         return None
     try:
@@ -670,11 +670,11 @@ class MultiBinary(_Numbers):
 
 
 class Mask(MultiBinary):
-    """Hold what a sensor says of a Discrete actuator of its environment: 1 for each value that is allowed now, else 0.
+    """Hold the mask of a Discrete actuator of the sensor's environment: 1 for each value that is allowed now, else 0.
 
-    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,), with n of the actuator's
-    space; element i is about the value `start + i`. Booleans and integers are taken, floats are not. `of` is the id of
-    the actuator, as the environment declares it.
+    At least one value is allowed; all are if no decision follows. Values are int8 arrays of shape (n,), with n of the
+    actuator's space; element i is for the value `start + i`. Booleans and integers are accepted, floats are not. `of`
+    is the id of the actuator, as the environment declares it.
     """
 
     __slots__ = ("of",)
@@ -705,7 +705,7 @@ class Mask(MultiBinary):
         return self._own(np.ones(self.shape, self.dtype))
 
     def clip(self, value: Any) -> Any:
-        """Return the nearest mask; one that allows nothing has none."""
+        """Return the nearest mask; SpaceError: the value allows nothing."""
         return self.canonical(super().clip(value))
 
     def _sample(self, rng: Generator) -> Any:
@@ -724,7 +724,7 @@ class Mask(MultiBinary):
 
 
 class Ragged(Space):
-    """Hold arrays whose first axis has another length in each, from 0 to that of a Box.
+    """Hold arrays whose first axis varies in length, from 0 to that of a Box.
 
     The vector of a value is its length, then the array, then the default values of the box up to its shape. The box is
     of the greatest shape, with the bounds of each element; its dtype must hold all lengths.
@@ -746,7 +746,7 @@ class Ragged(Space):
         self._freeze(box=box, size=size, shape=(size,), dtype=box.dtype, scalar=False)
 
     def _vector(self, value: Any) -> Array | None:
-        """Return the vector of a value; None if it is not contained."""
+        """Return the vector of a value; None if not contained."""
         array, box = _numbers(value), self.box
         if array is not None and array.size == 0 and array.shape[:1] == (0,):
             array = array.reshape(0, *box.shape[1:])
@@ -804,7 +804,7 @@ class Ragged(Space):
         return given[:, 1:].reshape(-1, *self.box.shape), given[:, 0].astype(np.int64)
 
     def vectors(self, padded: Any, lengths: Any) -> Array:
-        """Return what `padded` gives back: vectors (k, size) of the dtype; what is behind a length is replaced."""
+        """Return vectors (k, size) of the dtype, the inverse of `padded`; elements beyond a length are replaced."""
         given = np.asarray(padded)
         found = np.empty((len(given), self.size), self.dtype)
         found[:, 0], found[:, 1:] = lengths, given.reshape(len(given), -1)
@@ -851,7 +851,7 @@ class _Composite(Space):
 
     @abstractmethod
     def _split(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the parts of `value` in the order of the spaces, or None if its structure is another."""
+        """Return the parts of `value` in the order of the spaces, or None if its structure differs."""
 
     @abstractmethod
     def _assemble(self, values: list[Any]) -> Any:
@@ -988,11 +988,11 @@ class Dict(_Composite):
         return {"type": self.kind, "spaces": {name: space.to_wire() for name, space in self.spaces.items()}}
 
 
-# -- maps of the bus --------------------------------------------------------------------------------------------------
+# -- maps of the bus ------------------------------------------------------------------------------------------------
 
 
 def space_from_wire(form: Mapping[str, Any]) -> Space:
-    """Return the space that a map describes: the inverse of `Space.to_wire`; SpaceError has the path to what is wrong.
+    """Return the space of a map: the inverse of `Space.to_wire`; SpaceError has the path of a fault.
 
     Unknown keys are skipped. Sizes are checked before memory is taken.
     """
@@ -1011,7 +1011,7 @@ def _read(form: Any, path: str, depth: int) -> Space:
     except KeyError as error:
         raise SpaceError(f"{path}: the key {error} is missing") from error
     except (ValueError, OverflowError, SpaceError) as error:
-        if str(error).startswith((f"{path}.", f"{path}:")):  # from a space within: its path is there already
+        if str(error).startswith((f"{path}.", f"{path}:")):  # of an inner space, with its path
             raise
         raise SpaceError(f"{path}: {error}") from error
 
@@ -1048,7 +1048,7 @@ def _form_shape(form: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _integer(form: Any, name: str, dtype: np.dtype[Any] | None = None) -> int:
-    """Return an integer; infinity stands for the bound of a dtype, if one is given."""
+    """Return an integer; infinity is the bound of the dtype, if one is given."""
     number = from_form(form)
     if dtype is not None and math.isinf(number):
         return int(np.iinfo(dtype).min if number < 0 else np.iinfo(dtype).max)
@@ -1092,14 +1092,14 @@ _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4",
 _KINDS = ("box", "discrete", "multi_discrete", "multi_binary", "mask", "ragged", "tuple", "dict")
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------------------------------
 
 _TYPES = {np.dtype(code).name: np.dtype(code).newbyteorder("=") for code in _DTYPES}
-_QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the only text that there is
+_QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the only text in the grammar
 
 
 def parse_space(text: str) -> Space:
-    """Return the space that `text` describes; nothing in it is evaluated.
+    """Return the space of a text; nothing in the text is evaluated.
 
     >>> space = parse_space("Dict(gear=Discrete(3), place=Box(-1, 1, (2,)))")
     >>> space.contains({"gear": 2, "place": [0.5, 1]}), space.to_vector({"gear": 2, "place": [0.5, 1]})
@@ -1116,7 +1116,7 @@ def parse_space(text: str) -> Space:
 
 
 class _Reading:
-    """Read the syntax tree that Python makes of a text; names of a Dict that are in quotes become words for it."""
+    """Read a space from Python's syntax tree of a text; quoted names of a Dict are replaced by words first."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -1133,7 +1133,7 @@ class _Reading:
         return self.space_of(tree.body, SPACE_DEPTH)
 
     def word_of(self, match: re.Match[str]) -> str:
-        """Put a word in the place of a name in quotes, as long as that as a rule, so that columns stay."""
+        """Replace a quoted name by a word, usually of equal length, so that columns stay."""
         word = f"_{len(self.names)}_"
         try:
             self.names[word] = str(json.loads(match[1]))

@@ -22,7 +22,7 @@ _AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind k
 
 
 class Damage(NamedTuple):
-    """Name something that differs from what was written: what it is (`episode`, `row`, `file` ...), where, and how."""
+    """Describe a difference from the written data: kind (`episode`, `row`, `file` ...), place, and text."""
 
     kind: str
     where: str
@@ -50,11 +50,11 @@ class StoreWriter(_Opened):
     """Write the results of one run.
 
     Readers see an episode from the transaction on that seals it: completely, once, after its predecessor of the same
-    worker. They never see rows of an open episode. Where a method raises `StoreError`, without more said of it, the
-    store cannot be written, and nothing has changed.
+    worker. They never see rows of an open episode. Unless stated otherwise, `StoreError` means that the store cannot be
+    written, and that nothing has changed.
 
     Attributes:
-        working: To be called at least once a second while `heads` takes long, so that nobody gives the store up.
+        working: Call this at least once a second while `heads` takes long, so that peers keep waiting.
     """
 
     working: Callable[[], None] = staticmethod(lambda: None)
@@ -178,19 +178,19 @@ class StoreWriter(_Opened):
         raise StoreError(_AS_THEY_ENDED)
 
     def keep(self, phase: int) -> None:
-        """Keep what was sealed from this phase on, without comparison: it is not repeatable. Call it before `apply`."""
+        """Keep episodes sealed from this phase on without comparison: they are not repeatable. Call before `apply`."""
         raise StoreError(_AS_THEY_ENDED)
 
     def heads(self) -> Mapping[str, Any] | None:
-        """Return what the rows of a run can be checked by once `end` is durable, as plain values; None for nothing.
+        """Return plain values that protect the rows of a run, once `end` is durable; None without any.
 
-        It is for the manifest and for recipients of copies. The first call reads the run back as readers will find it;
-        StoreDamaged: something differs from what was written.
+        They are for the manifest and for recipients of copies. The first call reads the run back as a reader does;
+        StoreDamaged: the rows differ from the written ones.
         """
         return None
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
-        """Drop what is not durable, and write how the run ended, with space that was reserved for it."""
+        """Drop rows that are not durable, and write the end of the run into reserved space."""
         raise StoreError(f"this store keeps nothing in reserve to write: {reason}")
 
     @abstractmethod
@@ -217,11 +217,11 @@ class StoreReader(_Opened):
     def columns(
         self, table: str, runs: Sequence[str] = (), columns: Sequence[str] | None = None, wide: bool = False
     ) -> list[str]:
-        """Return the keys that the rows of `rows` have with the same arguments, in their order."""
+        """Return the keys of the rows of `rows` with the same arguments, in order."""
 
     @abstractmethod
     def count(self, table: str, runs: Sequence[str] = ()) -> int:
-        """Return how many rows a table has, of the named runs or of all."""
+        """Return the number of rows of a table, of the named runs or of all."""
 
     @abstractmethod
     def rows(
@@ -240,9 +240,9 @@ class StoreReader(_Opened):
             table: One of `tables`.
             runs: Ids of runs; none means all.
             where: A condition: columns, literals, `= != < <= > >= in like is null and or not` and parentheses.
-            columns: Which columns, in this order; None means all.
-            order: Columns to sort by, a leading `-` sorts downwards; None means the order that the table has.
-            limit: How many rows at most.
+            columns: The columns, in this order; None means all.
+            order: Columns to sort by, a leading `-` sorts downwards; None means the table's order.
+            limit: The most rows.
             wide: Show each value of a value list as a column of its own, `sensors.<full id>`.
 
         Returns:
@@ -252,21 +252,21 @@ class StoreReader(_Opened):
 
     @abstractmethod
     def resolve(self, run: str) -> str:
-        """Return the id that is meant by an id, a `uid` (its newest run), a beginning of either, or `last`."""
+        """Return the id of a run given by an id, a `uid` (its newest run), a beginning of either, or `last`."""
 
     def verify(self, run: str) -> Iterator[Damage]:
-        """Recompute what protects the rows of a run, in constant memory; yield damage in order.
+        """Recompute the protection of the rows of a run, in constant memory; yield damage in order.
 
-        StoreError: a store of this kind protects nothing.
+        StoreError: stores of this kind have no protection.
         """
         raise StoreError("expected a store whose rows can be verified; this kind cannot")
 
     def heads(self, run: str) -> Mapping[str, Any] | None:
-        """Return what `StoreWriter.heads` gave at the end of a run, None while it has not ended."""
+        """Return the values of `StoreWriter.heads` at the end of a run, None before it."""
         return None
 
     def write_parquet(self, stream: BinaryIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write rows that this reader gave as a Parquet file; UsageError where that cannot be."""
+        """Write rows of this reader as a Parquet file; UsageError: this store cannot."""
         raise UsageError("expected a store that writes Parquet; this kind cannot: use csv or jsonl")
 
     @abstractmethod
@@ -275,7 +275,7 @@ class StoreReader(_Opened):
 
 
 class PointBook(_Opened):
-    """Keep the points of one experiment and how far each has come; each call is one transaction.
+    """Keep the points of one experiment and their states; each call is one transaction.
 
     A point is a map with `point` (its number, from 0), `row` and `repetition` of the design, `seed` (text), `factors`
     (name -> plain value), `digest` (of its document), `state` (planned, running, done, failed), `run` (the id of its
@@ -284,74 +284,74 @@ class PointBook(_Opened):
 
     @abstractmethod
     def points(self) -> list[dict[str, Any]]:
-        """Return the points that are known, by number."""
+        """Return the known points, by number."""
 
     @abstractmethod
     def plan(self, points: Sequence[Mapping[str, Any]]) -> None:
-        """Take points as planned, without a run; those that are known are replaced unless they are done."""
+        """Record points as planned, without a run; a known point is replaced unless it is done."""
 
     @abstractmethod
     def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
-        """Record the state of a known point, durably; StoreError also for an unknown one."""
+        """Record the state of a known point, durably; StoreError also for an unknown point."""
 
 
 class Store(ABC):
     """Open stores of one kind; found by the scheme of a URI, which is the name of its entry point.
 
-    A method raises `StoreError`, and has changed nothing, where the store cannot be opened, read or written, is of
-    another program or a newer revision, or where its kind has not what is asked for.
+    A method raises `StoreError`, and has changed nothing, if the store cannot be opened, read or written, is of another
+    program or a newer revision, or if its kind lacks the feature.
     """
 
     schemes: ClassVar[tuple[str, ...]]
 
     @classmethod  # noqa: B027 - where a writer finds out as soon there is nothing to do
     def check(cls, uri: str) -> None:
-        """Raise StoreError, before a run begins, if it could not be written into this store."""
+        """Raise StoreError, before a run begins, if the store could not be written."""
 
     @classmethod
     @abstractmethod
     def writer(cls, uri: str, run: str, resume: bool = False, started: str = "") -> StoreWriter:
-        """Open a store for the results of a run; makes the store, but not its folder, if there is none.
+        """Open a store for the results of a run; make the store, but not its folder, if there is none.
 
         Args:
-            uri: Where it is, such as `sqlite:////home/ada/results/ganglion.db` (three slashes: a relative path).
+            uri: Of the store, such as `sqlite:////home/ada/results/ganglion.db` (three slashes: a relative path).
             run: The run's id.
-            resume: Go on with the run if it is there; otherwise it must not be.
-            started: When the run began, as its record `run` says; one that began at another time is another one.
+            resume: Continue the run if the store has it; otherwise the store must not have it.
+            started: When the run began, as in its record `run`; a run with another begin is another run.
 
         Raises:
-            RunExists: The run is there, or another one of its id.
+            RunExists: The store has the run, or another one of its id.
         """
 
     @classmethod
     @abstractmethod
     def reader(cls, uri: str) -> StoreReader:
-        """Open a store for reading; StoreError also if there is none."""
+        """Open a store for reading; StoreError also if it does not exist."""
 
     @classmethod
     @abstractmethod
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
-        """Remove runs by id in one transaction; return how many episodes each had; StoreError if one is unknown."""
+        """Remove runs by id in one transaction; return the number of episodes of each; StoreError: a run is unknown."""
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
-        """Copy a store of an older revision, then bring it to that of this software; return both revisions."""
+        """Copy a store of an older revision, then migrate it to this software's; return both revisions."""
         raise StoreError(f"{uri}: expected a store that has revisions; this kind has none")
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:
-        """Open a store for the points of an experiment; makes the store, but not its folder, if there is none."""
+        """Open a store for the points of an experiment; make the store, but not its folder, if there is none."""
         raise StoreError(f"{uri}: expected a store that keeps the points of experiments; this kind does not")
 
 
 class Observer(ABC):
     """Read the messages of a run without influence on it.
 
-    A slow observer loses messages instead of slowing the run; `missed` names them. The store, which must not lose any,
-    has a contract of its own.
+    A slow observer loses messages instead of slowing the run; `missed` names the lost ones. Stores, which must not lose
+    any, have a contract of their own.
     """
 
-    # The ends of the topics that it reads; `events` has phases, episodes, signals, waits and lost processes.
+    # The last parts of its topics' names; `events` has phases, episodes, signals, waits and lost processes.
     topics: ClassVar[tuple[str, ...]] = ("events",)
     run: str = ""  # the id of the run; set before `setup`
     folder: str = ""  # the folder of the run, for files of its own; set before `setup`
@@ -371,7 +371,7 @@ class Observer(ABC):
         """
 
     def missed(self, topic: str, first: int, last: int) -> None:  # noqa: B027
-        """Take note that the messages `first` to `last` of a topic, both included, did not arrive."""
+        """Handle that the messages `first` to `last` of a topic, both included, did not arrive."""
 
     def teardown(self) -> None:  # noqa: B027
-        """Release everything; called once, also after an error."""
+        """Release resources; called once, also after an error."""

@@ -17,9 +17,9 @@ Array = NDArray[Any]
 
 
 class Layout:
-    """Say where in a flat row each id has its columns, and in which shape.
+    """Describe the columns and shape of each id in a flat row.
 
-    A value without a space is one number. Shapes and the one dtype are by default those of the spaces.
+    A value without a space is one number. Shapes and the common dtype are by default those of the spaces.
     """
 
     __slots__ = ("dtype", "offsets", "scalar", "shapes", "spaces", "uids", "width")
@@ -48,7 +48,7 @@ class Layout:
         return slice(self.offsets[i], self.offsets[i + 1])
 
     def columns(self, uids: Sequence[str]) -> list[int]:
-        """Return where in a flat row the columns of some ids are."""
+        """Return the columns of some ids in a flat row."""
         return [column for i in map(self.index, uids) for column in range(self.offsets[i], self.offsets[i + 1])]
 
     def select(self, uids: Sequence[str]) -> Layout:
@@ -57,7 +57,7 @@ class Layout:
         return Layout(uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], self.dtype)
 
     def join(self, other: Layout, dtype: np.dtype[Any]) -> Layout:
-        """Return a layout with new ids of another one behind its own; AuthorError for an id of another shape."""
+        """Return a layout with the new ids of another one appended; AuthorError: an id has another shape."""
         known = dict(zip(self.uids, zip(self.spaces, self.shapes, strict=True), strict=True))
         for uid, space, shape in zip(other.uids, other.spaces, other.shapes, strict=True):
             before = known.setdefault(uid, (space, shape))[1]
@@ -73,7 +73,7 @@ class Layout:
             raise KeyError(f"no column {uid!r}; there are {', '.join(self.uids) or 'none'}") from None
 
     def value(self, row: Array, i: int) -> Any:
-        """Return the value of the i-th id in a flat row: a number, an array, or the composite that its space makes."""
+        """Return the value of the i-th id in a flat row: a number, an array, or the composite of its space."""
         space, part = self.spaces[i], row[self.span(i)]
         if space is not None and is_composite(space):
             return None if part.dtype.kind == "f" and np.isnan(part).all() else space.from_vector(part)
@@ -81,7 +81,7 @@ class Layout:
 
 
 def is_composite(space: Space | None) -> bool:
-    """Return whether values of a space have no shape of their own: tuples, maps, arrays of several lengths."""
+    """Return whether values of a space have no common shape: tuples, maps, arrays of several lengths."""
     return space is not None and space.composite
 
 
@@ -102,7 +102,7 @@ class _Frame:
     __slots__ = ("flat", "layout")
 
     flat: Array  # the vectors of all values side by side, `[rows, columns of the vectors]`
-    layout: Layout  # which of these columns belong to which id
+    layout: Layout  # the columns of each id
 
     def __init__(self, layout: Layout, flat: Array) -> None:
         self.layout = layout
@@ -136,7 +136,7 @@ class _Frame:
         numbers = self.values
         if numbers.dtype == object:
             raise TypeError("values of different shapes have no common sum; take one column by its id")
-        if numbers.size == 1 and axis is None:  # one reward of one row: what every objective asks for
+        if numbers.size == 1 and axis is None:  # one reward of one row, the usual call of an objective
             only = numbers.item()
             return 0.0 if only != only and name == "sum" else only
         plain, without_nan = _REDUCTIONS[name]
@@ -144,36 +144,36 @@ class _Frame:
             found = np.full(np.add.reduce(numbers, axis=axis).shape, 0.0 if name == "sum" else np.nan)
         else:
             found = plain(numbers, axis=axis)
-            # NaN anywhere shows in the result; only then the slower way is needed, ten times slower for one row.
+            # A NaN shows in the result; only then the function that ignores NaN is needed: ten times slower for one row
             if found.dtype.kind == "f" and bool(np.isnan(found).any()):
                 with warnings.catch_warnings():
-                    # numpy warns where nothing but NaN is left and returns NaN, which is what we promise.
+                    # numpy warns for values that are all NaN and returns NaN, as promised.
                     warnings.simplefilter("ignore", RuntimeWarning)
                     found = without_nan(numbers, axis=axis)
         return found.item() if np.ndim(found) == 0 else found
 
     def sum(self, axis: int | None = 0) -> Any:
-        """Return sums; of no value 0."""
-        if axis is None and self.flat.size == 1 and self.layout.scalar:  # as in `_reduce`: objectives ask for no more
+        """Return sums; 0 without values."""
+        if axis is None and self.flat.size == 1 and self.layout.scalar:  # inlined: the usual call of an objective
             only = self.flat.item()
             return 0.0 if only != only else only
         return self._reduce("sum", axis)
 
     def mean(self, axis: int | None = 0) -> Any:
-        """Return means; of no value NaN."""
+        """Return means; NaN without values."""
         return self._reduce("mean", axis)
 
     def min(self, axis: int | None = 0) -> Any:
-        """Return the least values; of no value NaN."""
+        """Return the least values; NaN without values."""
         return self._reduce("min", axis)
 
     def max(self, axis: int | None = 0) -> Any:
-        """Return the greatest values; of no value NaN."""
+        """Return the greatest values; NaN without values."""
         return self._reduce("max", axis)
 
 
 class TableRow(_Frame):
-    """Show one row: `row[id]`, `.columns`, `.values`; `sum mean min max` are those of all its values."""
+    """Show one row: `row[id]`, `.columns`, `.values`; `sum mean min max` are of all its values."""
 
     __slots__ = ()
 
@@ -198,7 +198,7 @@ class TableRow(_Frame):
 class Table(_Frame):
     """Show rows of values by full id, read-only, oldest first.
 
-    A value that a row does not have is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
+    A missing value is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
     table of some. `sum mean min max` leave out NaN; `axis` 0 gives one number per column, 1 one per row, None one.
     """
 
@@ -229,7 +229,7 @@ class Table(_Frame):
 
     @staticmethod
     def join(tables: Sequence[Table]) -> Table:
-        """Return the rows of several tables; an id that one of them lacks is NaN in its rows."""
+        """Return the rows of several tables; an id that a table lacks is NaN in its rows."""
         layout = tables[0].layout
         if all(table.layout.uids == layout.uids for table in tables):
             return Table(layout, read_only(np.concatenate([table.flat for table in tables])))
@@ -247,7 +247,7 @@ class Table(_Frame):
         """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is a copy.
 
         A column of numbers has the dtype of `table[id]`, so that a missing value is NaN; other columns have the dtype
-        object and arrays (or what a Tuple or Dict makes) as cells. ModuleNotFoundError if pandas is not installed.
+        object and arrays (or values of a Tuple or Dict) as cells. ModuleNotFoundError: pandas is not installed.
         """
         try:
             pandas = importlib.import_module("pandas")  # by name: the kernel needs none, and a check holds it to that
@@ -286,6 +286,6 @@ class _Rows:
 
 
 def read_only(array: Array) -> Array:
-    """Return the array itself, which can no longer be written to."""
+    """Make an array read-only; return it."""
     array.flags.writeable = False
     return array

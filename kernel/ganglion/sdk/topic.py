@@ -1,4 +1,4 @@
-"""Topic: what environments and muscles send and get beside the steps: parameters, statistics, logs, messages."""
+"""Topic: messages of environments and muscles beside the steps: parameters, statistics, logs, messages."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ganglion.limits import INTEGER_MAX, TOPIC_BINS, TOPIC_KEYS, TOPIC_MESSAGES,
 
 SETTINGS = ("parameters", "engine")
 TOPICS = (*SETTINGS, "stats", "log")
-"""The topics that all have; others are named by the class attribute `TOPICS` of environments and muscles."""
+"""The topics of all; the class attribute `TOPICS` of environments and muscles names others."""
 
 How = Literal["mean", "last", "sum", "histogram"]
 HOW: tuple[How, ...] = ("mean", "last", "sum", "histogram")
 Entry = list[Any]
-"""What travels: topic, key, value, and its addressee, how it is gathered, or its sender; all may be empty."""
+"""A message: topic, key, value, and addressee, way of gathering, or sender; all may be empty."""
 
 
 class Message(NamedTuple):
-    """What another participant said, by its uid, or `operator`."""
+    """A message of another participant, named by uid, or of the `operator`."""
 
     key: str
     value: Any
     sender: str
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
+# -- values ---------------------------------------------------------------------------------------------------------
 def travelling(topic: str, key: Any, value: Any) -> Any:
-    """Return a value as it travels: numbers, text, booleans, None, and lists and maps of these; arrays become lists.
+    """Return a value as sent: numbers, text, booleans, None, and lists and maps of these; arrays become lists.
 
-    AuthorError, with topic and key: it cannot travel, is too large, or the key is no short text.
+    AuthorError, with topic and key: The value has another type or is too large, or the key is no short text.
     """
     where = f"topic {topic}, key {key!r:.60}"
     if not isinstance(key, str) or len(key.encode(errors="replace")) > UID_BYTES:
@@ -70,10 +70,10 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def draw(form: Any, rng: Generator) -> Any:
-    """Return the value of a setting of a document: drawn, if it is a map that says how, else the value itself.
+    """Return the value of a document's setting: drawn, if it is a map of a distribution, else the value itself.
 
     `{uniform: [low, high]}`, `{gaussian: [mean, deviation]}`, `{multirange: [[low, high], ...]}`: uniform within one of
-    these, each as likely.
+    the ranges, which are equally likely.
     """
     if not isinstance(form, Mapping):
         return form
@@ -86,13 +86,13 @@ def draw(form: Any, rng: Generator) -> Any:
 
 @dataclass(slots=True)
 class Gathered:
-    """Gather the numbers of one key: all that their mean, sum, last or histogram needs."""
+    """Gather the numbers of one key for their mean, sum, last or histogram."""
 
     how: str
     count: int = 0
     total: float = 0.0
     last: float = 0.0
-    bins: dict[str, int] = field(default_factory=dict)  # number with two significant digits -> how often
+    bins: dict[str, int] = field(default_factory=dict)  # number with two significant digits -> count
 
     def add(self, numbers: Sequence[float]) -> None:
         """Take numbers, at least one."""
@@ -105,7 +105,7 @@ class Gathered:
                 self.bins[name] = self.bins.get(name, 0) + 1
 
     def merge(self, told: Sequence[Any]) -> None:
-        """Take what another one has gathered since."""
+        """Add the numbers that another object gathered later."""
         count, total, last, bins = told
         self.count, self.total, self.last = self.count + count, self.total + total, last
         for name, times in bins.items():
@@ -113,18 +113,18 @@ class Gathered:
 
     @property
     def told(self) -> list[Any]:
-        """Return all of it as it travels."""
+        """Return the state as sent."""
         return [self.count, self.total, self.last, dict(self.bins)]
 
     @property
     def value(self) -> Any:
-        """Return what is recorded."""
+        """Return the value to record."""
         if self.how == "histogram":
             return [[number, self.bins[name]] for number, name in sorted((float(name), name) for name in self.bins)]
         return {"mean": self.total / self.count, "sum": self.total, "last": self.last}[self.how]
 
 
-# -- topics -----------------------------------------------------------------------------------------------------------
+# -- topics ---------------------------------------------------------------------------------------------------------
 class Topic:
     """One topic of an environment or a muscle; see `Topics`."""
 
@@ -136,10 +136,10 @@ class Topic:
 
 
 class Settings(Topic):
-    """Hold values by key, which the document sets, an operator, another participant, or this one itself.
+    """Hold values by key, set by the document, an operator, another participant, or this one.
 
-    `parameters` say what the world is, `engine` how it is run. Those that the document draws are drawn anew for each
-    episode, from the seed of the run; a key that was set since keeps its value.
+    `parameters` are properties of the world, `engine` is how the world is run. Values that the document draws are drawn
+    for each episode, from the seed of the run; a key that was set since keeps its value.
     """
 
     def __init__(self, name: str, topics: Topics) -> None:
@@ -152,20 +152,20 @@ class Settings(Topic):
         return MappingProxyType(self._values)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or the default; it changes between two calls of the object's hooks only."""
+        """Return the value of a key, or the default; values change only between two calls of the object's hooks."""
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any, to: str | None = None) -> None:
         """Set a key to numbers, text, lists or maps of these, here at once or for another participant of this worker.
 
-        `to` is the uid of an environment or the name of an agent; there the value counts from its next call on.
+        `to` is the uid of an environment or the name of an agent, where the value counts from the next call on.
         """
         self._say(key, value, to)
         if to is None:
             self._values[key] = travelling(self.name, key, value)
 
     def hear(self, message: Message) -> None:
-        """Take a value from outside."""
+        """Take a value of another participant."""
         self._values[message.key] = message.value
 
 
@@ -179,8 +179,8 @@ class Stats(Topic):
     def add(self, key: str, value: ArrayLike, how: How = "mean") -> None:
         """Take one finite number, or an array of them, such as one of each body.
 
-        `how` says what is recorded of all numbers of a key: their `mean`, `sum`, the `last`, or a `histogram`, a list
-        of pairs: a number of two significant digits, and its count. It is the same in each call for a key.
+        `how` is the recorded value of all numbers of a key: their `mean`, `sum`, the `last`, or a `histogram`, a list
+        of pairs of a number of two significant digits and its count. Give the same `how` in each call for a key.
         """
         travelling(self.name, key, None)
         try:
@@ -204,11 +204,11 @@ class Stats(Topic):
         self._topics.due = True
 
     def told(self) -> list[Entry]:
-        """Return what was gathered as it travels."""
+        """Return the gathered numbers as sent."""
         return [[self.name, key, one.told, one.how] for key, one in self._gathered.items()]
 
     def restore(self, told: Sequence[Entry]) -> None:
-        """Replace what was gathered by `told`."""
+        """Replace the gathered numbers by those of `told`."""
         self._gathered = {}
         for _, key, value, how in told:
             self._gathered[key] = Gathered(how)
@@ -216,23 +216,23 @@ class Stats(Topic):
 
 
 class Log(Topic):
-    """Take text; each gives a row."""
+    """Take lines of text; each is a row."""
 
     def write(self, text: str, key: str = "") -> None:
-        """Record a line, with a key to find it by."""
+        """Record a line under a key."""
         self._say(key, str(text))
 
 
 class Channel(Topic):
-    """Carry messages of a topic that a plugin names, between those of a worker whose classes name it.
+    """Carry messages of a plugin's own topic, between objects of a worker whose classes name the topic.
 
-    A message of a muscle comes with the environment's next call of the same tick, and the other way round.
+    A message of a muscle arrives with the environment's next call of the same tick, and the other way round.
     """
 
     def __init__(self, name: str, topics: Topics) -> None:
         super().__init__(name, topics)
         self.messages: Sequence[Message] = ()
-        """What has come with the running call; other calls find other messages."""
+        """The messages of the running call."""
 
     def send(self, key: str, value: Any, to: str | None = None) -> None:
         """Send to the environment or agent of this name, or to all others of the worker that name the topic."""
@@ -287,7 +287,7 @@ class Topics:
         self.due = True
 
     def pop(self) -> list[Entry] | None:
-        """Return what is to travel now; None if there is nothing."""
+        """Return and remove the messages to send; None without any."""
         said, stats = self._said, self["stats"]
         said += stats.told()
         stats.restore(())
@@ -295,7 +295,7 @@ class Topics:
         return said or None
 
     def hear(self, entries: Sequence[Entry] | None) -> None:
-        """Take what came with a call, instead of the messages of the call before."""
+        """Replace the messages of the previous call by those of this call."""
         for former in self._topics.values() if self.heard else ():
             if isinstance(former, Channel):
                 former.messages = ()
@@ -307,16 +307,16 @@ class Topics:
                 self.heard = self.heard or isinstance(topic, Channel)
 
     def parts(self) -> dict[str, Any]:
-        """Return all of its objects by name, which an author may have as attributes."""
+        """Return all objects by name, which an author may keep as attributes."""
         return {"topics": self, **{f"topic {name}": topic for name, topic in self._topics.items()}}
 
     def state(self) -> list[Any]:
-        """Return what a successor needs between two calls."""
+        """Return the state for a successor, between two calls."""
         settings = {name: dict(self[name].values) for name in SETTINGS}
         return [settings, [list(entry) for entry in self._said], self["stats"].told()]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on where `state` was taken."""
+        """Restore what `state` returned."""
         settings, said, gathered = state
         self.hear([[name, key, value, ""] for name, values in settings.items() for key, value in values.items()])
         self._said = [list(entry) for entry in said]

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, LaunchError, PeerLost, RemoteProtocolError, UsageError
-from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
+from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S
 from ganglion.supervisor.event import RUN_ENDED, TOPIC, WARNING
 from ganglion.synced import write_synced
 from ganglion.transport.blocking import connect_blocking
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
-from ganglion.wire.codec import Content, codec_of, decode_map
-from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.conversation import Answer, Conversation, Notice, read_welcome
+from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
@@ -273,23 +274,23 @@ ASKED_S = 1.0
 KEPT = 10_000
 """The most events that are queued during a call to the kernel."""
 
-_BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
-
 
 class Operator(contextlib.AbstractContextManager["Operator"]):
     """Call a kernel as an operator, one call at a time, and follow runs; a context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._serial, self._missed = 1, 0
+        self._missed = 0
         self._events: deque[RunEvent] = deque()
+        self._conversation = Conversation()
         self._link = connect_blocking(connection.endpoint, HANDSHAKE_S, connection.keys("operator"))
         hello = Hello(PROTOCOL_VERSION, Role.OPERATOR.value, "operator", connection.operator_token, "python")
         try:
             self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
-            head, body = self._next(time.monotonic() + HANDSHAKE_S, "HELLO")
-            if head.verb is not Verb.WELCOME:
-                raise RemoteProtocolError(f"the kernel refuses: {decode_map(body).get('message', 'no reason given')}")
+            frames = self._link.receive(HANDSHAKE_S)
+            if frames is None:
+                raise DeadlineExceeded("the kernel did not answer HELLO in time")
+            read_welcome(frames, hello, False)
         except BaseException:
             self._link.close()
             raise
@@ -302,32 +303,22 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Call the kernel, again while it is busy; return the reply, or raise CallFailed or DeadlineExceeded."""
-        row = CALL_BY_NAME[call]
-        self._serial += 1
-        asked = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
-        frames = [KERNEL.encode(), asked, codec_of(row.request).encode(request)]
+        """Call the kernel, again while it is busy; return its reply.
+
+        Raises CallFailed, DeadlineExceeded or PeerLost.
+        """
+        row, now_s = CALL_BY_NAME[call], time.monotonic()
+        body = codec_of(row.request).encode(request)
+        pending, frames = self._conversation.call(KERNEL, call, body, now_s, span_s)
         self._link.send(frames)
-        until_s = time.monotonic() + span_s
-        again_s: float | None
-        while True:
-            head, body = self._next(until_s, call)
-            if head.verb is Verb.LOST:
-                again_s = RETRY_S["broker"]
-            elif head.verb is Verb.TELL:
-                self._keep(head, body)
-                continue
-            elif head.serial != self._serial:
-                continue
-            elif head.verb is Verb.REPLY:
-                return codec_of(row.reply).decode(body)
-            else:
-                tree = decode_map(body)
-                again_s = retry_after_s(tree)
-                if again_s is None or time.monotonic() + again_s > until_s:
-                    raise CallFailed("the kernel", call, tree)
-            time.sleep(again_s)
-            self._link.send(frames)
+        until_s = now_s + span_s  # other than a participant's deadline, also while the supervisor is absent
+        while not (answers := self._hear(until_s)):
+            if time.monotonic() >= until_s:
+                answers = self._conversation.give_up([pending], time.monotonic())
+                break
+        if answers[0].error is not None:
+            raise answers[0].error
+        return codec_of(row.reply).decode(answers[0].body)
 
     def follow(self, run: str, show: Callable[[RunEvent], None], over: Callable[[], bool]) -> None:
         """Show the events of a run until `over` returns True; `over` is called every second and when the run has ended.
@@ -348,8 +339,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
                 due_s = 0.0 if event.event == RUN_ENDED else due_s
             if ended:
                 return
-            with contextlib.suppress(DeadlineExceeded):
-                self._keep(*self._next(due_s, TOPIC))
+            self._hear(due_s)
 
     def _keep(self, head: Head, body: bytes) -> None:
         """Queue an event until it is shown; if the queue is full, drop the oldest event and count it as missed."""
@@ -361,26 +351,18 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
                 self._missed += 1
             self._events.append(codec_of(RunEvent).decode(body))
 
-    def _next(self, until_s: float, what: str) -> tuple[Head, bytes]:
-        """Return the next message that is not a BEAT."""
-        while True:
-            frames = self._link.receive(max(0.0, until_s - time.monotonic()))
-            if frames is None:
-                raise DeadlineExceeded(f"the kernel did not answer {what} in time")
-            head = decode_head(frames[1])
-            if head.verb is Verb.BEAT:
-                if not head.call:
-                    self._link.send(_BEAT_HERE)
-                continue
-            return head, frames[2] if len(frames) > 2 else b""
-
-
-def retry_after_s(failure: dict[str, Any]) -> float | None:
-    """Return the delay before a CALL is repeated; None if the failure is final."""
-    after_ms = failure.get("retry_after_ms")
-    if failure.get("kind") != "busy" or type(after_ms) is not int or after_ms <= 0:
-        return None
-    return after_ms / 1000
+    def _hear(self, until_s: float) -> list[Answer]:
+        """Wait for a message until `until_s` at most; keep events, repeat calls that are due, return answers."""
+        due_s = self._conversation.deadline_before(until_s)
+        frames = self._link.receive(max(0.0, (until_s if due_s is None else due_s) - time.monotonic()))
+        now_s = time.monotonic()
+        incoming, said = ([], []) if frames is None else self._conversation.receive(frames, now_s)
+        for message in (*said, *self._conversation.repeat(now_s)):
+            self._link.send(message)
+        for one in incoming:
+            if type(one) is Notice:
+                self._keep(one.head, one.body)
+        return [one for one in incoming if type(one) is Answer]
 
 
 def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple[Path, Connection]:
@@ -409,9 +391,9 @@ def find_run(results: Path, file: Path | None, run: str) -> Operator:
         try:
             operator.ask("kernel.runs", RunRequest(run))
             return operator
-        except CallFailed as error:
+        except (CallFailed, PeerLost, DeadlineExceeded) as error:
             operator.close()
-            reasons.append(f"{path}: {error.remote_message}")
+            reasons.append(f"{path}: {error.remote_message if isinstance(error, CallFailed) else error}")
     if not found:
         find_kernel(results, file)  # raises PeerLost with the folders that were searched
     raise PeerLost("", f"run {run} is not live: " + "; ".join(reasons))

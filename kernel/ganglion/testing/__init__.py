@@ -1,6 +1,6 @@
 """AUTHORS: the clock, bus, fakes and checks with which plugins are tested.
 
-Each name is loaded when it is first asked for.
+A name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605 - a type checker sees the modules above
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for."""
+    """Load a public name."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -1,8 +1,8 @@
-"""Checks of authors' classes by play; each clause of a contract is the sentence by which a breach is reported.
+"""Checks of authors' classes by play; each clause of a contract is the sentence that reports a breach.
 
-A check takes the class, `params` as of the document, and what is drawn (`Drawn`): sensors and actuators, seed of the
-run, episodes, decisions of each. ContractBroken names the class, the clause and what was found; an exception of the
-author is its cause.
+A check takes the class, `params` as in a document, and keywords of `Drawn`: sensors and actuators, seed of the run,
+episodes, decisions of each. ContractBroken names the class, the clause and the finding; an exception of the author's
+code is its cause.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentUpdated, Thought
 
 
-# -- clauses, and spaces ----------------------------------------------------------------------------------------------
+# -- clauses, and spaces --------------------------------------------------------------------------------------------
 @contextmanager
 def clause(whose: type[Any], sentence: str) -> Iterator[None]:
-    """Raise ContractBroken with the sentence of the contract that any exception inside breaks; it is the cause."""
+    """Raise ContractBroken with a sentence of the contract for any exception in the block, which is its cause."""
     try:
         yield
     except ContractBroken:
@@ -56,7 +56,7 @@ def clause(whose: type[Any], sentence: str) -> Iterator[None]:
 
 
 def expect(whose: type[Any], sentence: str, kept: bool, found: str) -> None:
-    """Raise ContractBroken with what was found unless a clause is kept."""
+    """Raise ContractBroken with the finding unless a clause is kept."""
     if not kept:
         raise ContractBroken(f"{whose.__qualname__}: {sentence}: found {found}")
 
@@ -75,7 +75,7 @@ def first_difference(one: Sequence[bytes], other: Sequence[bytes]) -> int | None
 
 
 def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
-    """Check whether a space, also of a class that inherits one of ours, keeps its contract; `samples` are drawn."""
+    """Check whether a space, also of an author's own class, keeps its contract; `samples` values are drawn."""
     cls = type(space)
     _check_forms(cls, space)
     draws = [generator_from_words(words(seed, ["check"])) for _ in range(2)]
@@ -99,7 +99,7 @@ def check_space(space: Space, *, samples: int = 20, seed: int = 1) -> None:
 
 
 def _check_forms(cls: type[Space], space: Space) -> None:
-    """Send a space through text and wire, where one of an author's class becomes the class that it inherits."""
+    """Convert a space to text and wire and back; an author's class becomes the class that it inherits."""
     for form in ("text", "wire"):
         sentence = f"it is equal after its way through {form}"
         with clause(cls, sentence):
@@ -111,7 +111,7 @@ def _check_forms(cls: type[Space], space: Space) -> None:
 
 
 def _check_bounds(cls: type[Space], box: Box, draw: np.random.Generator) -> None:
-    """Look at what lies at the edges of a box and beyond them, and at its scale."""
+    """Check values at the bounds of a box and beyond, and its scale."""
     ends = [end for end in (box.low, box.high) if np.isfinite(end.astype(np.float64)).all()]
     for end in ends:
         expect(cls, "bounds are inclusive", box.contains(end), f"{end!r} outside")
@@ -127,13 +127,13 @@ def _check_bounds(cls: type[Space], box: Box, draw: np.random.Generator) -> None
         expect(cls, sentence, kept and np.allclose(back, share, atol=1e-3), f"{corners} and {back}")
 
 
-# -- muscles, brains, objectives --------------------------------------------------------------------------------------
+# -- muscles, brains, objectives ------------------------------------------------------------------------------------
 Sensors = Sequence[SensorInformation]
 Actuators = Sequence[ActuatorInformation]
 Rewards = Sequence[RewardInformation]
 Params = Mapping[str, Any] | None
 
-_UNREWARDED = 2  # the step of each episode in which no reward is there, as it happens under taking turns
+_UNREWARDED = 2  # the step of each episode without a reward, as under taking turns
 _REWARDS = (
     RewardInformation(None, Box(-1.0, 1.0, ()), "world.reward"),
     RewardInformation(None, Box(-np.inf, np.inf, ()), "world.other"),
@@ -147,7 +147,7 @@ _ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
 
 
 class Drawn(TypedDict, total=False):
-    """Say what a check draws: sensors and actuators (their values are no-ops), seed, episodes, decisions of each."""
+    """The inputs of a check: sensors and actuators (their values are no-ops), seed, episodes, decisions of each."""
 
     sensors: Sensors
     actuators: Actuators
@@ -157,7 +157,7 @@ class Drawn(TypedDict, total=False):
 
 
 class Sum(Objective):
-    """Sum the rewards that are there."""
+    """Sum the given rewards."""
 
     def internal_reward(self, memory: Any, **kwargs: Any) -> float:
         """Return the sum of the newest row's rewards."""
@@ -165,7 +165,7 @@ class Sum(Objective):
 
 
 class Chance(Muscle):
-    """Set every actuator by chance."""
+    """Set every actuator at random."""
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
@@ -189,7 +189,7 @@ class _Trial:
     unrewarded: int | None = _UNREWARDED
 
     def agent(self, muscle: type[Muscle], objective: type[Objective] = Sum, **more: Any) -> StagedAgent:
-        """Return an agent that sees, sets and is rewarded as the trial says; without a brain it is tested."""
+        """Return an agent with the trial's sensors, actuators and rewards; without a brain in mode test."""
         return StagedAgent(
             muscle,
             sensors=self.sensors,
@@ -206,8 +206,8 @@ class _Trial:
     ) -> list[bytes]:
         """Return the answers, `steps` + 1 for each episode; every second one is truncated, the others terminate.
 
-        In step `unrewarded` no reward is there; `between` is called in the middle of each episode, `after` behind each
-        answer, to which it adds.
+        Step `unrewarded` has no reward; `between` is called in the middle of each episode, `after` with each answer, to
+        which it adds.
         """
         draw = generator_from_words(words(self.seed, ["check"]))
         trace = []
@@ -230,7 +230,7 @@ class _Trial:
     def lesson(self) -> list[Session]:
         """Return episodes of drawn readings, setpoints and objectives, as if they had been recorded.
 
-        In turn they terminate, are truncated, and break off, with nothing known of what followed the last decision.
+        In turn they terminate, are truncated, and break off without closing readings.
         """
         return [self._session(episode) for episode in range(self.episodes)]
 
@@ -272,7 +272,7 @@ def _drawn(declared: Sequence[Information], rows: int, draw: np.random.Generator
 
 
 def _update_of(agent: StagedAgent) -> bytes:
-    """Return the brain's newest update as it travels."""
+    """Return the brain's newest update as sent."""
     assert agent.brain is not None
     blobs: list[bytes] = []
     tree = serialize(agent.brain.last_update, blobs, "update")
@@ -285,7 +285,7 @@ def _digests(agent: StagedAgent) -> dict[str, str]:
 
 
 def _twice(cls: type[Any], play: Callable[[], list[bytes]], sentence: str) -> list[bytes]:
-    """Return what was played, unless it comes out differently the second time."""
+    """Return the answers of a play, after comparing them with a second play."""
     played = play()
     hint = "random numbers come from `self.rng`; nothing is kept in the class or the module"
     _same(cls, f"{sentence} ({hint})", played, play(), " the second time")
@@ -307,8 +307,8 @@ def check_muscle(
 ) -> None:
     """Check whether a muscle keeps its contract, by episodes with readings drawn from the sensors' spaces.
 
-    A muscle that cannot act before the first update needs its `brain`; without one it acts as in a test phase without a
-    model.
+    A muscle that cannot act before the first update needs its `brain`; without a brain it acts as in a test phase
+    without a model.
     """
     trial = _Trial(**drawn)
 
@@ -344,9 +344,9 @@ def check_brain(
 ) -> None:
     """Check whether a brain keeps its contract, by episodes of its muscle with drawn readings and rewards.
 
-    Its updates must travel and fit its muscle, which by default acts by chance and takes any update. Its model is
-    stored and loaded again; it gets an evaluation; a `CheckpointableBrain` is exported in the middle of each episode
-    and goes on elsewhere. If it has a `pretrain` of its own, all but the model is checked once more after drawn
+    Updates must be sendable and fit the muscle, which by default acts at random and takes any update. The model is
+    stored and loaded; the brain gets an evaluation; a `CheckpointableBrain` is exported in the middle of each episode
+    and continued by another object. With a `pretrain` of its own, all but the model is checked again after drawn
     episodes. The default objective sums the rewards.
     """
     trial = _Trial(**drawn)
@@ -385,7 +385,7 @@ def check_brain(
 def _check_replaced(
     cls: type[Any], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
 ) -> None:
-    """Replace the brain within what has been played before by one that goes on from its checkpoint."""
+    """Repeat a play, replacing the brain by one restored from its checkpoint."""
     with clause(cls, sentence):
         agent = agent_of()
         other = trial.learn(agent, agent.replace_brain)
@@ -393,7 +393,7 @@ def _check_replaced(
 
 
 def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent], folder: Path) -> None:
-    """Load the model of the first play into a new brain, which then has the same arrays."""
+    """Load the model of the first play into a new brain, which must have the same arrays."""
     saved = Models(str(folder / "unused"), str(folder / "0")).load()
     if not saved:
         return  # a brain may have no model
@@ -408,7 +408,7 @@ def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent]
 
 
 def _check_pretrain(cls: type[Brain], trial: _Trial, agent_of: Callable[[Sequence[Session]], StagedAgent]) -> None:
-    """Check a brain with a `pretrain` of its own: what it leaves is finite, and it goes on as any brain."""
+    """Check a brain with a `pretrain` of its own: its arrays are finite, and it continues as any brain."""
 
     def learned() -> StagedAgent:
         with clause(cls, "`pretrain` takes recorded episodes, and leaves them as they are"):
@@ -436,7 +436,7 @@ def check_objective(
 ) -> None:
     """Check whether an objective keeps its contract, by episodes with drawn readings, setpoints and rewards.
 
-    In one row of each episode no reward is there, as under taking turns; actuators are set by chance.
+    One row of each episode has no reward, as under taking turns; actuators are set at random.
     """
     trial = _Trial(rewards=rewards, **drawn)
 
@@ -485,7 +485,7 @@ def check_equivalence(
 
 
 def _all_of(agent: StagedAgent, trial: _Trial) -> list[tuple[str, Any]]:
-    """Return all that comes of episodes with drawn readings and rewards, each thing with its name."""
+    """Return all results of episodes with drawn readings and rewards, by name."""
     names = [f"decision {step} of episode {it}" for it in range(trial.episodes) for step in range(trial.steps + 1)]
     trace: list[tuple[str, Any]] = list(zip(names, trial.play(agent), strict=True))
     trace += [(f"column {name} of the muscle's memory", bits) for name, bits in _columns(agent.memory)]
@@ -498,7 +498,7 @@ def _all_of(agent: StagedAgent, trial: _Trial) -> list[tuple[str, Any]]:
 
 
 def _columns(memory: Memory) -> list[tuple[str, Any]]:
-    """Return the columns of a memory as bytes, and what cannot be as text."""
+    """Return the columns of a memory as bytes, or as text if that is impossible."""
     shard = memory.tail(len(memory))
     found: list[tuple[str, Any]] = []
     for name in FIELDS:
@@ -508,7 +508,7 @@ def _columns(memory: Memory) -> list[tuple[str, Any]]:
     return found
 
 
-# -- environments -----------------------------------------------------------------------------------------------------
+# -- environments ---------------------------------------------------------------------------------------------------
 _REPEATS = (
     "the same seed and setpoints give the same readings, rewards and flags, bit for bit (random numbers come from"
     " `self.rng`; nothing is kept in the class or the module)"
@@ -535,11 +535,11 @@ def check_environment(
 ) -> None:
     """Check whether an environment keeps its contract.
 
-    It is started, gets setpoints drawn from its spaces and the bounds of these, is reset at the end of an episode and
-    in the middle of one, and is shut down. The second and the third time must give the same bits; in the third each
-    reset is done twice, with a step between them in which no actuator is set. With `save_state` and `load_state` it
-    gives its state once in each episode to another object, which takes its place. `check_functional` comes first for a
-    functional environment. There are at least 2 `episodes` of at most so many `steps`.
+    The environment is started, gets setpoints drawn from its spaces and their bounds, is reset at the end of an episode
+    and in the middle of one, and is shut down. A second and a third course must give the same bits; in the third each
+    reset is done twice, with a step between them in which no actuator is set. With `save_state` and `load_state` the
+    state moves once in each episode to another object, which continues. `check_functional` comes first for a functional
+    environment. There are at least 2 `episodes` of at most `steps` steps.
     """
     if issubclass(cls, FunctionalEnvironment):
         check_functional(cls, params, seed=seed)
@@ -554,7 +554,7 @@ def check_environment(
 
 
 def _run(trial: _Course, sentence: str) -> list[bytes]:
-    """Return the answers of a class that kept all else before; what goes wrong now breaks this sentence."""
+    """Return the answers of a class that passed the earlier checks; any failure now breaks this sentence."""
     try:
         return trial.run()
     except ContractBroken as error:
@@ -565,7 +565,7 @@ def _run(trial: _Course, sentence: str) -> list[bytes]:
 
 
 class _Course:
-    """Run an environment once and keep what it answers."""
+    """Run an environment once and keep its answers."""
 
     def __init__(
         self, cls: type[Environment], params: Mapping[str, Any] | None, seed: int, episodes: int, steps: int
@@ -599,7 +599,7 @@ class _Course:
             if episode:
                 with clause(cls, "`reset` opens the next episode, with the same declarations, at any step of the last"):
                     self._trace.append(encoded(self._open()))
-            # The second episode is left in its middle.
+            # The second episode ends in its middle.
             self._episode(max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5))
         with clause(cls, "`shutdown` ends it"):
             self._staged.shutdown()
@@ -610,7 +610,7 @@ class _Course:
         return self._staged.reset()
 
     def _look(self) -> None:
-        """Do what is done once in each episode, between two steps or at its end."""
+        """Carry out the hook of each episode, between two steps or at the end."""
 
     def _episode(self, steps: int, asked: int) -> None:
         cls = self.cls
@@ -629,7 +629,7 @@ class _Course:
             expect(cls, sentence, within, f"step {step} with neither flag")
 
     def _value(self, space: Any, step: int) -> Any:
-        """Return a value of a space: at first the corners of its vector, then drawn ones."""
+        """Return a value of a space: first the corners of its vector, then drawn ones."""
         low, high = getattr(space, "low", None), getattr(space, "high", None)
         if step <= 2 and low is not None and high is not None:
             corner = low if step == 1 else high
@@ -649,7 +649,7 @@ class _Twice(_Course):
 
 
 class _Asked(_Course):
-    """Ask for the state, and go on."""
+    """Take the state and continue."""
 
     def _look(self) -> None:
         self._taken()
@@ -660,7 +660,7 @@ class _Asked(_Course):
 
 
 class _HandedOn(_Asked):
-    """Put another one in the place of the one that was asked."""
+    """Take the state and continue with another object."""
 
     def _look(self) -> None:
         state, former = self._taken(), self._staged
@@ -672,14 +672,14 @@ class _HandedOn(_Asked):
             self._staged.go_on(state)
 
 
-# -- functional environments ------------------------------------------------------------------------------------------
+# -- functional environments ----------------------------------------------------------------------------------------
 def check_functional(
     cls: type[FunctionalEnvironment], params: Params = None, *, seed: int = 1, bodies: int = 5, steps: int = 20
 ) -> None:
-    """Check whether a functional environment is the pure function on batches that its contract says.
+    """Check whether a functional environment is a pure function on batches.
 
     In every step each method is called twice with equal arguments, and for each row alone. There are `bodies` rows, at
-    least 2; rows of bodies that ended leave, and where none is left the next episodes begin.
+    least 2; rows of ended bodies are removed, and after the last one the next episodes begin.
     """
     draw = generator_from_words(words(seed, ["check"]))
     with clause(cls, "it is made with the params of the document"):
@@ -715,7 +715,7 @@ _DECLARED = "return what was declared: names, shapes behind the batch axis, and 
 
 
 def _check_pure(world: FunctionalEnvironment, method: str, groups: Sequence[tuple[Items, Mapping[str, Any]]]) -> None:
-    """Ask a method twice, and for each row alone; `groups` are what it takes, which stays as it is."""
+    """Call a method twice, and for each row alone; `groups` are its arguments, which must not change."""
     cls = type(world)
 
     def asked(rows: Any) -> list[Any]:
@@ -745,12 +745,12 @@ def _leaves(given: Any) -> list[Any]:
     return [leaf for part in given for leaf in _leaves(part)] if isinstance(given, list | tuple) else [given]
 
 
-# -- filters ----------------------------------------------------------------------------------------------------------
+# -- filters --------------------------------------------------------------------------------------------------------
 _FILTER_ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
 
 
 class _Teller(Chance):
-    """Tell the brain what is seen in each decision."""
+    """Send the readings of each decision to the brain."""
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
         seen = [it.space.to_vector(it.value).tolist() for it in sensors]
@@ -758,7 +758,7 @@ class _Teller(Chance):
 
 
 class _Hearer(CheckpointableBrain):
-    """Return what came as the update."""
+    """Return the received data as the update."""
 
     CHECKPOINT_FORMAT, CHECKPOINT_SCHEMA_VERSION = "hearer", 1
 

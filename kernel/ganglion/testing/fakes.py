@@ -1,4 +1,4 @@
-"""Fakes: an environment, a muscle, a brain and an objective that play a script and record what they get; a clock."""
+"""Fakes: an environment, a muscle, a brain and an objective that play a script and record their inputs; a clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDE = Box(-np.inf, np.inf, ())
 
 
 class FakeEnvironment(Environment):
-    """Show the readings of a script, reward the last setpoint, and write down all setpoints.
+    """Show the readings of a script, reward the last setpoint, and record all setpoints.
 
     One sensor `level`, one actuator `push` (a box from -1 to 1, no-op 0), one reward `pushed`. `levels` are the
     readings of an episode, which terminates with the last; `heard` are the setpoints of all updates, else the no-op.
@@ -51,9 +51,9 @@ class FakeEnvironment(Environment):
 
 
 class FakeMuscle(Muscle):
-    """Set all actuators as a script says, behind its end to their no-ops, and record readings and updates.
+    """Set all actuators by a script, after its end to their no-ops, and record readings and updates.
 
-    `setpoints` has a value for each decision; `seen` are the readings of each decision by id, `updates` what came.
+    `setpoints` has a value for each decision; `seen` are the readings of each decision by id, `updates` the updates.
     """
 
     def __init__(self, setpoints: Sequence[Any] = ()) -> None:
@@ -62,7 +62,7 @@ class FakeMuscle(Muscle):
         self.updates: list[Any] = []
 
     def propose_actions(self, sensors: Sensors, actuators_available: Actuators) -> tuple[Actuators, Any]:
-        """Set what the script says; the number of the decision goes to the brain."""
+        """Return the script's setpoints, with the number of the decision as data for the brain."""
         number = len(self.seen)
         self.seen.append({it.uid: it.value for it in sensors})
         noops = {it.uid: it.value for it in self.actuators}
@@ -71,15 +71,15 @@ class FakeMuscle(Muscle):
         return actuators_available, {"number": number}
 
     def update(self, update: Any) -> None:
-        """Write it down."""
+        """Record the update."""
         self.updates.append(update)
 
 
 class FakeBrain(Brain):
-    """Send the updates of a script, behind its end none, and record rows and evaluations.
+    """Send the updates of a script, after its end none, and record rows and evaluations.
 
     The initial update is None and not of the script. `thoughts` are muscle, data and objective of each row,
-    `evaluations` what came by `evaluate`.
+    `evaluations` the arguments of `evaluate`.
     """
 
     def __init__(self, updates: Sequence[Any] = ()) -> None:
@@ -89,7 +89,7 @@ class FakeBrain(Brain):
         self._before = 0
 
     def initial_update(self, muscle_id: str) -> Any:
-        """Return the last update, before the first one None."""
+        """Return the last update, None before the first one."""
         return self.last_update
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
@@ -104,16 +104,16 @@ class FakeBrain(Brain):
         self.evaluations.append(evaluation)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Return how many thoughts there were, those of the model that was loaded included, as `thoughts`."""
+        """Return the number of thoughts, those of a loaded model included, as `thoughts`."""
         return {"thoughts": np.array(self._before + len(self.thoughts))}
 
     def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on counting; the script begins anew."""
+        """Continue to count; restart the script."""
         self._before = int(arrays["thoughts"])
 
 
 class FakeObjective(Objective):
-    """Judge as a script says, behind its end by the sum of the rewards, and record the rewards.
+    """Judge by a script, after its end by the sum of the rewards, and record the rewards.
 
     `values` has the objective of each row, None included; `rows` are the rewards of each row by full id.
     """
@@ -132,24 +132,23 @@ class FakeObjective(Objective):
 class Clock:
     """A clock that `advance` and `sleep` move: a call returns seconds, as `time.monotonic` does.
 
-    A class that deals with real time takes its clock and its sleep as arguments; a test gives `clock` and
-    `clock.sleep`.
+    A class that uses real time takes clock and sleep as arguments; a test gives `clock` and `clock.sleep`.
     """
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._now_s = float(now_s)
 
     def __call__(self) -> float:
-        """Return what it shows, seconds."""
+        """Return the time, seconds."""
         return self._now_s
 
     def advance(self, span_s: float) -> float:
-        """Move it forward; return the new time. ValueError: the span is negative or no number."""
+        """Advance the time; return the new one. ValueError: the span is negative or no number."""
         if not span_s >= 0.0:
             raise ValueError(f"clock: expected a span of at least 0 s, found {span_s!r}")
         self._now_s += float(span_s)
         return self._now_s
 
     def sleep(self, span_s: float) -> None:
-        """Let the time pass without waiting; raises as `advance`."""
+        """Advance the time without waiting; raises as `advance`."""
         self.advance(span_s)

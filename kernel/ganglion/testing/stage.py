@@ -1,4 +1,4 @@
-"""A stage for plugins: the hosts that serve them in a run, joined in memory, without a bus or a clock."""
+"""A stage for plugins: the hosts of a run, joined in memory, without a bus or a clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CONTROLLER, _BRAIN, _GOVERNOR = f"{RUN}/controller/0", f"{RUN}/brain/agent", f"
 
 @dataclass(frozen=True)
 class Classes(Loader):
-    """Load the classes that were given, by kind."""
+    """Load given classes by kind."""
 
     folder: str = ""
     allow: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Classes(Loader):
 
 
 class _Link:
-    """Join a participant to at most one other, which answers at once."""
+    """Join a participant to at most one other participant, which answers at once."""
 
     def __init__(self, other: _Hosted | None = None) -> None:
         self.other = other
@@ -61,7 +61,7 @@ class _Link:
         self.said: deque[list[bytes]] = deque()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Hand a CALL to the other; keep everything else."""
+        """Pass a CALL to the other participant; keep any other message."""
         envelope = decode([bytes(frame) for frame in frames])
         if envelope.head.verb is Verb.CALL and self.other is not None:
             answer = decode(self.other.answer(envelope.head, envelope.body, envelope.blobs))
@@ -70,7 +70,7 @@ class _Link:
             self.said.append([bytes(frame) for frame in frames])
 
     def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message; without one there never will be any."""
+        """Return one message; raise without one, since none can come."""
         if self.inbox:
             return self.inbox.popleft()
         raise RemoteProtocolError("the stage is empty: there is no other host that could answer")
@@ -80,7 +80,7 @@ class _Link:
 
 
 class _Hosted:
-    """Call a host: requests and replies pass through the codec, as they would on the bus."""
+    """Call a host; requests and replies pass through the codec, as on the bus."""
 
     def __init__(self, host: Any, other: _Hosted | None = None) -> None:
         self.link = _Link(other)
@@ -90,7 +90,7 @@ class _Hosted:
         self._serial = 0
 
     def ask(self, peer: str, call: str, message: Any) -> Any:
-        """Return the answer to a request; what the author's code raises passes through."""
+        """Return the answer to a request; exceptions of the author's code pass through."""
         row = messages.CALL_BY_NAME[call]
         self._serial += 1
         answer = decode(
@@ -115,7 +115,7 @@ def _plugin(name: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class StagedEnvironment:
-    """Host an environment of a class as a run with this seed would, without a run; each worker has other numbers."""
+    """Host an environment of a class as a run with this seed does; each worker has other random numbers."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class StagedEnvironment:
 
     @property
     def environment(self) -> Environment:
-        """Return the author's object; there is one after `start`."""
+        """Return the author's object, which exists after `start`."""
         found = self._host._environment  # noqa: SLF001 - the stage is the host's other half
         assert found is not None, "expected start first"
         return found
@@ -156,26 +156,26 @@ class StagedEnvironment:
         return declared
 
     def update(self, setpoints: Sequence[Any], actuators: Sequence[int] | None = None) -> messages.EnvironmentUpdated:
-        """Advance by one step; `setpoints` travel in declared order, or for those at the places `actuators` only."""
+        """Advance by one step; `setpoints` are in declared order, or those at the places `actuators`."""
         update = messages.EnvironmentUpdate([list(setpoints)], None if actuators is None else list(actuators))
         updated: messages.EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.update", update)
         return updated
 
     def reset(self, again: messages.EnvironmentUpdated | None = None) -> messages.EnvironmentUpdated:
-        """Open the next episode, with its own seed; or the same one again, by the answer that opened it."""
+        """Open the next episode, with its own seed; or the same episode again, by the answer that opened it."""
         self._episode += again is None
         stream = words(self._seed, [*self._path, "episode", self._episode])
-        state = None if again is None else again.state or {}  # what is left out was not drawn from since the start
+        state = None if again is None else again.state or {}  # omitted generators are unused since the start
         reset = messages.EnvironmentReset(self._episode, integer_from_words(stream) >> WIRE_BITS, stream, state)
         opened: messages.EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 
     def take_state(self) -> State:
-        """Return all that another environment needs to go on from here, as a journal keeps it."""
+        """Return the state for another environment, as a journal keeps it."""
         return self._host.take_state()
 
     def go_on(self, state: State) -> None:
-        """Go on from the state of another environment; this one has been started and no more."""
+        """Restore the state of another environment; this one must be started and no more."""
         self._host.go_on(state)
         self._episode = self.environment.episode
 
@@ -185,12 +185,12 @@ class StagedEnvironment:
 
 
 class StagedAgent:
-    """Host an agent's muscle, objective, filters and, in training, its brain, as a run with one worker would.
+    """Host an agent's muscle, objective, filters and, in training, its brain, as a run with one worker does.
 
     Args:
-        sensors: What it sees, with full ids; values are ignored.
-        actuators: What it sets; their values are their no-ops.
-        rewards: What its objective judges.
+        sensors: The agent's sensors, with full ids; values are ignored.
+        actuators: The agent's actuators; their values are their no-ops.
+        rewards: The rewards for the objective.
         brain: Its class; None for an agent that does not learn.
         filters: Classes and parameters, in document order.
         mode: `train`, `test` or `evaluate`; only in `train` the brain takes part.
@@ -242,7 +242,7 @@ class StagedAgent:
         self._seed = seed
         self._brain = self._begin_brain() if brain is not None and mode == "train" else None
         if self._brain is not None and sessions is not None:
-            host: Any = self._brain_host  # whose other half the stage is
+            host: Any = self._brain_host  # the stage is its other half
             host._take(host._hooks("pretrain", host._brain.pretrain, sessions))  # noqa: SLF001
         self._episode = 0
         self._round = 0
@@ -264,7 +264,7 @@ class StagedAgent:
         return hosted
 
     def _begin_brain(self) -> _Hosted:
-        """Return the host of a brain that is set up anew."""
+        """Return the host of a new brain."""
         self._brain_host = BrainHost(self._loader)
         hosted = _Hosted(self._brain_host)
         hosted.ask(_GOVERNOR, "brain.setup", self._setup)
@@ -309,7 +309,7 @@ class StagedAgent:
     def step(
         self, rewards: Sequence[Any], readings: Sequence[Any], *, terminated: bool = False, truncated: bool = False
     ) -> messages.Acted:
-        """Give the outcome of the decision before; the answer has the next setpoints, unless the episode is over."""
+        """Give the outcome of the previous decision; the answer has the next setpoints, unless the episode is over."""
         return self._act(readings, rewards, terminated, truncated)
 
     def _act(
@@ -342,7 +342,7 @@ class StagedAgent:
         return stored
 
     def evaluate(self, *episodes: EpisodeSummary) -> messages.BrainEvaluated:
-        """Tell the brain of an evaluation; without `episodes` of one of a single step, without objectives."""
+        """Give the brain an evaluation; without `episodes`, one of a single step without objectives."""
         assert self._brain is not None, "expected an agent with a brain, in mode train"
         told = episodes or (EpisodeSummary(0, 0, 1, None, None, terminated=True, truncated=False),)
         evaluate = messages.BrainEvaluate(self._evaluations, [asdict(it) for it in told])
@@ -351,7 +351,7 @@ class StagedAgent:
         return evaluated
 
     def replace_brain(self) -> None:
-        """Let a new brain go on from what a `CheckpointableBrain` exports, as after a loss."""
+        """Replace a `CheckpointableBrain` by a new one that continues from its checkpoint, as after a loss."""
         assert self._brain is not None, "expected an agent with a brain, in mode train"
         former, brain = self._brain_host, self.brain
         assert isinstance(brain, CheckpointableBrain)

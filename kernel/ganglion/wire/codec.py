@@ -23,7 +23,7 @@ from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, 
 
 M = TypeVar("M")
 Check = Callable[[Any, str], Any]
-"""Return the value as declared, or raise RemoteProtocolError with the path of what is wrong."""
+"""Return the value as declared; RemoteProtocolError has the path of a fault."""
 
 
 class Content(StrEnum):
@@ -34,7 +34,7 @@ class Content(StrEnum):
 
 
 def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
-    """Return a tree of plain values as bytes; LocalProtocolError if something in it cannot travel."""
+    """Return a tree of plain values as bytes; LocalProtocolError: a value cannot be sent."""
     try:
         data = msgpack.packb(tree) if content is Content.MSGPACK else _json_text(tree).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -51,10 +51,10 @@ def _check_sent(tree: Any, data: bytes) -> None:
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
-    """Return the map that a body holds; JSON begins with the byte `{`.
+    """Return the map in a body; JSON begins with the byte `{`.
 
-    An empty body is an empty map. Raises RemoteProtocolError for anything that is not a map with text keys, or beyond
-    BODY_BYTES, BODY_DEPTH, BODY_CONTAINERS or BODY_KEYS; what is refused for its size has not been in memory.
+    An empty body is an empty map. RemoteProtocolError: the body is no map with text keys, or beyond BODY_BYTES,
+    BODY_DEPTH, BODY_CONTAINERS or BODY_KEYS; a body refused for its size took no memory.
     """
     if not data:
         return {}
@@ -81,7 +81,7 @@ def _check_bounds(tree: Any, error: type[GanglionError]) -> None:
 _TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
 _TOO_MANY = f"expected at most {BODY_CONTAINERS} maps and lists (body_containers)"
 _TOO_WIDE = f"expected at most {BODY_KEYS} keys in a map (body_keys)"
-_MSGPACK_OPENINGS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])  # what begins a map or a list
+_MSGPACK_OPENINGS = bytes([*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF])  # the first byte of a map or a list
 _JSON_OPENINGS = b"{["
 _JSON_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
@@ -112,10 +112,10 @@ def _from_msgpack(data: bytes) -> Any:
 
 
 def check_claims(data: bytes) -> None:
-    """Raise msgpack's error if lists or maps say that they hold more than there is.
+    """Raise msgpack's error if lists or maps claim more elements than the data have.
 
-    The decoder takes memory for what they say before it looks, and each may stand in the one before. Going over the
-    data once without making anything of it finds that; what has few of these signs, or is short, is not gone over.
+    The decoder takes memory for a claim before it reads the elements, and claims may be nested. One pass without making
+    objects finds false claims; short data, or data with few such bytes, need no pass.
     """
     if len(data) > _SHORT_BYTES and len(data) - len(data.translate(None, _CLAIMS)) > _CLAIMS_MAX:
         unpacker = msgpack.Unpacker(max_buffer_size=len(data))
@@ -129,12 +129,12 @@ _SHORT_BYTES = 4096
 
 
 def openings(data: bytes) -> int:
-    """Return how many bytes of a body may begin a map or a list: there are no more of these, and nothing is decoded."""
+    """Return an upper bound of the maps and lists in a body, without decoding."""
     return len(data) - len(data.translate(None, _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS))
 
 
 def _excess(tree: Any) -> str:
-    """Return which bound of maps and lists a tree breaks, empty if none."""
+    """Return the bound of maps and lists that a tree breaks; empty if none."""
     level = [tree]
     count = 0
     for _ in range(BODY_DEPTH):
@@ -198,7 +198,7 @@ def _json_object(value: dict[str, Any]) -> Any:
     return value
 
 
-# -- checks, built once per declaration -------------------------------------------------------------------------------
+# -- checks, built once per declaration -----------------------------------------------------------------------------
 def _fault(path: str, expected: str, value: Any) -> RemoteProtocolError:
     found = value if isinstance(value, bool | int | float) or value is None else type(value).__name__
     return RemoteProtocolError(f"{path}: expected {expected}, found {str(found)[:60]}")
@@ -210,7 +210,7 @@ def _check_int(value: Any, path: str) -> Any:
             return value
         raise _fault(path, "an integer of at most 53 bits", value)
     if type(value) is float and value.is_integer() and abs(value) <= INTEGER_MAX:
-        return int(value)  # some languages have no integers
+        return int(value)  # some languages have only floats
     raise _fault(path, "an integer", value)
 
 
@@ -250,7 +250,7 @@ def _list_of(inner: Check) -> Check:
             return value
         try:
             return [inner(element, path) for element in value]
-        except RemoteProtocolError:  # once more, to say which: paths are made only where something is wrong
+        except RemoteProtocolError:  # a second pass for the path, which only a fault needs
             return [inner(element, f"{path}[{i}]") for i, element in enumerate(value)]
 
     return check
@@ -283,10 +283,7 @@ _PLAIN: dict[Any, Check] = {
 
 
 def _judged(annotation: Any) -> tuple[frozenset[type] | None, Check, bool]:
-    """Return the types of values that need no further look (None: all), the check of the others, and whether it nests.
-
-    What nests holds messages.
-    """
+    """Return the types that need no check (None: all), the check of other values, and whether messages are nested."""
     if annotation is Any:
         return None, _check_any, False
     if annotation in _PLAIN:
@@ -307,7 +304,7 @@ def _judged(annotation: Any) -> tuple[frozenset[type] | None, Check, bool]:
 class Codec(typing.Generic[M]):
     """Encode and decode the messages of one class, by its declaration.
 
-    Fields that have their default are not sent; fields that are missing get it; unknown fields are skipped.
+    A field that has its default is not sent, a missing field gets its default, an unknown field is skipped.
     """
 
     def __init__(self, kind: type[M]) -> None:
@@ -315,7 +312,7 @@ class Codec(typing.Generic[M]):
         fields, hints = dataclasses.fields(typing.cast(Any, kind)), typing.get_type_hints(kind)
         self.names = tuple(f.name for f in fields)
         self.decode: Callable[[bytes], M] = partial(self.from_map, None, "")
-        """Return the message that a body holds."""
+        """Return the message in a body."""
         self._required = frozenset(f.name for f in fields if f.default is MISSING)
         judged = {f.name: _judged(hints[f.name]) for f in fields}
         self._checks = {name: (usual, check) for name, (usual, check, _) in judged.items()}
@@ -329,7 +326,7 @@ class Codec(typing.Generic[M]):
             self._values = lambda message: tuple(getattr(message, name) for name in self.names)
 
     def to_map(self, message: M) -> dict[str, Any]:
-        """Return the message as a map, without the fields that have their default."""
+        """Return the message as a map without fields that have their default."""
         tree = {}
         for (name, default), value in zip(self._pairs, self._values(message), strict=True):
             if value is not default:
@@ -349,15 +346,15 @@ class Codec(typing.Generic[M]):
         try:
             data = _pack(tree)
         except (TypeError, ValueError, OverflowError, RecursionError):
-            return encode_map(tree)  # says what is wrong
+            return encode_map(tree)  # raises with the reason
         if len(data) > BODY_KEYS or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
             _check_sent(tree, data)
         return data
 
     def from_map(self, tree: Any, path: str = "", data: bytes | None = None) -> M:
-        """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
+        """Return the message in a map, or in `data`; RemoteProtocolError names a wrong field."""
         short = nested = False
-        if data is not None:  # the usual body is read here, by one call of msgpack
+        if data is not None:  # the usual body is decoded by one call of msgpack
             if 0 < len(data) <= _SHORT_BYTES and data[:1] != b"{":
                 short = True
                 try:
@@ -365,7 +362,7 @@ class Codec(typing.Generic[M]):
                 except (ValueError, msgpack.UnpackException, RecursionError):
                     tree = None
             if type(tree) is not dict:
-                tree = decode_map(data)  # what is large, in JSON, empty, or wrong
+                tree = decode_map(data)  # large, JSON, empty, or wrong
             elif len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
                 _check_bounds(tree, RemoteProtocolError)
         elif type(tree) is not dict:
@@ -377,7 +374,7 @@ class Codec(typing.Generic[M]):
                 usual, check = checks[name]
                 found = type(value)
                 if found is dict or (found is list and not _ATOMS.issuperset(map(type, value))):
-                    nested = True  # else it holds no map, as a list of blocks
+                    nested = True  # else no map, as a list of blocks
                 if usual is not None and (found not in usual or (found is int and not -_MOST <= value <= _MOST)):
                     value = check(value, f"{path or self._word}.{name}")
                 setattr(message, name, value)
@@ -385,7 +382,7 @@ class Codec(typing.Generic[M]):
                 nested = True
         # Without one of these signs of msgpack there are no bytes in a body, so that no key can be bytes.
         if short and nested and data is not None and (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
-            decode_map(data)  # which refuses such a key
+            decode_map(data)  # this refuses such a key
         if not self._required <= tree.keys():
             missing = next(name for name in self.names if name in self._required and name not in tree)
             raise RemoteProtocolError(f"{path or self._word}.{missing}: expected a value, found nothing")
@@ -413,7 +410,7 @@ class _Codecs(dict[type[Any], Codec[Any]]):
 
 
 CODECS = _Codecs()
-"""The codec of each message class; it is built once, when it is first used."""
+"""The codec of each message class, built at its first use."""
 
 
 def codec_of(kind: type[M]) -> Codec[M]:

@@ -46,13 +46,14 @@ class Pending:
     since_s: float
     deadline_s: float | None  # a point in time, not a span
     position: Position | None = None
-    frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
-    again_s: float | None = None  # when, if the kernel was busy
-    span_s: float | None = None  # how long an answer may take
-    reported: bool = False  # whether the supervisor has been told that it is late
+    frames: tuple[bytes, ...] = ()  # as sent, for repeats
+    again_s: float | None = None  # when to send the call again, if the kernel was busy
+    busy: str = ""  # what the kernel said then
+    span_s: float | None = None  # how long the reply may take
+    reported: bool = False  # whether the supervisor knows that the reply is late
     absent: bool = False  # whether the callee has been absent
-    carried: bool = False  # whether the caller can go on from it: a journal may begin anew meanwhile
-    answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
+    carried: bool = False  # whether a successor can wait for the reply: a journal may be compacted meanwhile
+    answer: tuple[bytes, ...] = ()  # body and blobs of the reply, once received
 
     def as_asked(self) -> list[Any]:
         """Return the state that a successor needs to wait for the reply."""
@@ -81,7 +82,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Notice:
-    """A TELL or SIGNAL, which has no answer."""
+    """A TELL or SIGNAL, which has no reply."""
 
     peer: str
     head: Head
@@ -124,7 +125,7 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
 _CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
-_ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
+_ABSENT_MS = int(1000 * RETRY_S["call"])  # the time between two repeats of a CALL to an absent callee
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
 
@@ -144,23 +145,23 @@ class Conversation:
         self.serial = 0
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
-        self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
-        self._doing: set[tuple[str, int, str]] = set()  # requests that are not answered yet: caller, serial, call
-        self._repeated: set[int] = set()  # serials that were said more than once
-        self._said_before = 0  # serials up to here may have been, on a connection that is lost
-        self._doubted: set[int] = set()  # those of them that were answered twice
-        self.nearest_s = math.inf  # nothing is to be done earlier; what was to be done may be settled
+        self._busy: dict[int, Pending] = {}  # pending calls to be sent again
+        self._doing: set[tuple[str, int, str]] = set()  # unanswered requests: caller, serial, call
+        self._repeated: set[int] = set()  # serials that were sent more than once
+        self._said_before = 0  # serials up to here may have been sent twice, on a lost connection
+        self._doubted: set[int] = set()  # serials that were answered twice
+        self.nearest_s = math.inf  # nothing is due before; nothing need be due at that time
 
     def begin(self, incarnation: int) -> None:
-        """Begin with serials that no earlier incarnation has used: callees must not take new calls for repeated ones.
+        """Begin with serials that no earlier incarnation used, so that callees do not take new calls for repeats.
 
-        A process with a predecessor's journal continues its serials: callees must know repeated calls as such.
+        A process with a predecessor's journal continues the serials, so that callees recognise repeats.
         """
         self.serial = max(0, incarnation - 1) << 32
 
     @property
     def idle(self) -> bool:
-        """Return whether no call is open except carried ones, and one request at most is unanswered."""
+        """Return whether no call is open except carried ones, and at most one request is unanswered."""
         return len(self._doing) <= 1 and all(map(_CARRIED, self._pending.values()))
 
     @property
@@ -169,7 +170,7 @@ class Conversation:
         return not self._pending and not self._doing
 
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
-        """Continue behind a serial, with exactly the replies that `remembered` returned."""
+        """Continue after a serial, with the replies that `remembered` returned."""
         self.serial = serial
         self._answers.clear()
         for peer, at, call, frames in answers:
@@ -189,11 +190,11 @@ class Conversation:
         self._answers = {peer: memory for peer, memory in self._answers.items() if not peer.startswith(names)}
 
     def answered(self, request: Request) -> tuple[bytes, ...] | None:
-        """Return the reply to a request as it was sent, if it is still remembered."""
+        """Return the reply to a request as sent, if still remembered."""
         memory = self._answers.get(request.peer)
         return None if memory is None else memory.get((request.head.serial, request.head.call))
 
-    # -- what we say --------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
     def call(
         self,
         peer: str,
@@ -260,7 +261,7 @@ class Conversation:
         """Return the frames of BYE."""
         return [b"", encode_head(Head(Verb.BYE, 1)), b""]
 
-    # -- what is received ----------------------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------------------------
     def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[Sequence[bytes]]]:
         """Return the meaning of a message, and the messages to send because of it.
 
@@ -323,18 +324,18 @@ class Conversation:
         self.nearest_s = min(self.nearest_s, now_s)
 
     def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
-        """Return calls with the error of a passed deadline; they are forgotten."""
+        """End calls by the error of a passed deadline; return their answers."""
         answers: list[Answer] = []
         for pending in late:
             del self._pending[pending.serial]
             text = f"waited {now_s - pending.since_s:.1f} s in vain for {pending.what()}"
-            if self._busy.pop(pending.serial, None) is not None:
-                text += "; the kernel was busy to the end"
+            if self._busy.pop(pending.serial, None) is not None and pending.busy:
+                text += f"; the kernel was busy to the end: {pending.busy}"
             answers.append(Answer(pending, b"", (), DeadlineExceeded(text, pending.peer)))
         return answers
 
     def repeat(self, now_s: float) -> list[tuple[bytes, ...]]:
-        """Return the messages that are due to be sent again."""
+        """Return the messages to be sent again now."""
         if not self._busy:
             return []
         due = [p for p in self._busy.values() if p.again_s is not None and p.again_s <= now_s]
@@ -350,7 +351,7 @@ class Conversation:
         self._doubted.clear()
         for pending in self._pending.values():
             pending.again_s = None
-            pending.reported = False  # the report that a peer is late may have been lost as well
+            pending.reported = False  # the report of a late peer may have been lost as well
             self.wait_on(pending, now_s)
         return self._said(list(self._pending.values()))
 
@@ -388,7 +389,7 @@ class Conversation:
         for peer, serial, call in self._doing:
             assert (serial, call) not in self._answers.get(peer, {}), f"{call} of {peer} is answered, and is not"
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- repeats -----------------------------------------------------------------------------------------------------
     def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
         """Return the reply to a repeated request; nothing while the request is being handled."""
         known = self.answered(request)
@@ -408,10 +409,10 @@ class Conversation:
         return serial <= self._said_before and serial not in self._doubted
 
     def _doubt(self, serial: int, peer: str, now_s: float) -> None:
-        """Repeat soon the open calls of a peer that has sent one reply twice.
+        """Schedule repeats of the open calls to a peer that sent one reply twice.
 
-        The broker counts the open calls between two peers and forwards as many replies: the second reply has taken the
-        place of the next one, which will not arrive.
+        The broker counts the open calls between two peers and forwards as many replies: the second copy took the place
+        of the next reply, which will not arrive.
         """
         self._repeated.discard(serial)
         self._doubted.add(serial)
@@ -429,7 +430,7 @@ class Conversation:
     def _error(self, peer: str, head: Head, body: bytes, now_s: float) -> list[Incoming]:
         try:
             tree = decode_map(body)
-        except RemoteProtocolError as broken:  # an ERROR it is all the same: the call has ended
+        except RemoteProtocolError as broken:  # still an ERROR: the call has ended
             tree = {"kind": broken.kind, "message": f"an ERROR that cannot be read: {broken}"}
         if peer == "" and head.serial == 0:
             return [Leave(f"{tree.get('kind', 'failed')}: {tree.get('message', 'no reason given')}", refused=True)]
@@ -442,7 +443,7 @@ class Conversation:
         return [Answer(pending, b"", (), error)]
 
     def _postpone(self, serial: int, tree: dict[str, Any], now_s: float) -> bool:
-        """Schedule the repeat of a CALL for which the kernel was busy; False if that is not possible."""
+        """Schedule the repeat of a CALL for which the kernel was busy; False if there is none."""
         pending, after_ms = self._pending.get(serial), tree.get("retry_after_ms")
         if pending is None or type(after_ms) is not int or after_ms <= 0:
             return False
@@ -451,15 +452,15 @@ class Conversation:
         if pending.absent:
             self.wait_on(pending, now_s)  # its deadline is suspended while the callee is absent
             pending.reported = False
-        pending.again_s = now_s + after_ms / 1000
+        pending.again_s, pending.busy = now_s + after_ms / 1000, str(tree.get("message"))
         self._busy[serial] = pending
         self.nearest_s = min(self.nearest_s, pending.again_s)
         return True
 
     def _hasten(self, peer: str, now_s: float) -> None:
-        """Repeat at once the calls of a peer that was absent and sends messages again.
+        """Repeat at once the calls to a peer that was absent and sends messages again.
 
-        Otherwise the peer might leave in order before the call is repeated, while its first reply was lost.
+        Otherwise the peer might leave before the repeat of a call whose first reply was lost.
         """
         for pending in self._busy.values():
             if pending.absent and pending.peer == peer:
@@ -469,7 +470,7 @@ class Conversation:
         found: list[Incoming] = [lost]
         waiting = [p for p in self._pending.values() if p.peer == lost.peer or self._in_its_place(p, lost.peer)]
         if lost.returns:
-            absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}}
+            absent = {"retry_after_ms": _ABSENT_MS, "data": {"absent": True}, "message": f"{lost.peer} is absent"}
             for pending in waiting:
                 self._postpone(pending.serial, absent, now_s)
             return found

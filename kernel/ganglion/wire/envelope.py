@@ -13,34 +13,34 @@ from ganglion.limits import HEAD_BYTES, INTEGER_MAX
 from ganglion.wire.verb import Verb
 
 Position = tuple[int, int, int, int, int, int]
-"""(phase, worker, episode, attempt, step, leg): what a message is about, and its identity when it is repeated."""
+"""(phase, worker, episode, attempt, step, leg): the place in the run, and the identity of a repeated message."""
 
 _VERBS = {verb.value: verb for verb in Verb}
 _pack = msgpack.Packer(autoreset=True).pack
 
 
 class Head(NamedTuple):
-    """Say what a message is."""
+    """Describe a message: verb, serial, call, position, deadline."""
 
     verb: Verb
     serial: int = 0  # counts the CALLs of one caller and correlates REPLY and ERROR
     call: str = ""  # a name of the table of calls
-    position: Position | None = None  # what the message is about
-    deadline_ms: int | None = None  # how long the caller will wait
+    position: Position | None = None  # the place in the run
+    deadline_ms: int | None = None  # how long the caller waits
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Hold one message as a peer sees it."""
+    """Hold one message as sent or received by a peer."""
 
-    peer: str  # the destination of what is sent, the source of what has come; empty is the kernel
+    peer: str  # destination or source; empty is the kernel
     head: Head
     body: bytes = b""  # encoded; empty for none
     blobs: tuple[bytes, ...] = ()
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the head as one msgpack array; trailing elements that say nothing are left out."""
+    """Return the head as one msgpack array without trailing elements that have their default."""
     if head.deadline_ms is not None:
         return _pack([head.verb.value, head.serial, head.call, head.position, head.deadline_ms])
     if head.position is not None:
@@ -51,12 +51,12 @@ def encode_head(head: Head) -> bytes:
 
 
 def packed(element: str | int) -> bytes:
-    """Return a serial, or the name of a call, in the form of a head."""
+    """Return a serial, or the name of a call, as an element of a head."""
     return _pack(element)
 
 
 def decode_head(data: bytes) -> Head:
-    """Return the head that `data` holds; RemoteProtocolError says what is wrong with it."""
+    """Return the head in `data`; RemoteProtocolError names a wrong element."""
     if len(data) > HEAD_BYTES:
         raise RemoteProtocolError(f"head: expected at most {HEAD_BYTES} bytes, found {len(data)}")
     try:
@@ -96,7 +96,7 @@ def encode(envelope: Envelope) -> list[bytes]:
 
 
 def decode(frames: Sequence[bytes]) -> Envelope:
-    """Return the envelope that `frames` hold; RemoteProtocolError says which frame is wrong."""
+    """Return the envelope in `frames`; RemoteProtocolError names a wrong frame."""
     if len(frames) < 2:
         raise RemoteProtocolError(f"expected the frames [peer][head][body][blob ...], found {len(frames)}")
     try:

@@ -1,14 +1,14 @@
 """Journals: the records of what a process received and sent, as bytes; pure.
 
-A participant records what it receives before it acts on it. Its successor replays that, and reaches the same state:
-message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
+A participant records a message before it acts on the message. Its successor replays the records and reaches the same
+state: message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
-A journal is `MAGIC` and blocks `[head][payload]`, each of them written at once. The head has three words of 32 bits,
+A journal is `MAGIC` and blocks `[head][payload]`, each written at once. The head has three words of 32 bits,
 little-endian: length and CRC-32 of the payload, and the complement of the two, one xor the other. The payload is a list
-of records `[kind, time, what]` in msgpack, the time in monotonic seconds. Writing only ever breaks off: what follows
-the last whole block was never acted on, and does not count; a whole head or payload that does not fit is damage.
+of records `[kind, time, payload]` in msgpack, the time in monotonic seconds. An incomplete block at the end was never
+acted on and does not count; a complete head or payload with a wrong checksum is damage.
 
-A blob of more than `LARGE_BYTES` is not in the journals: all of them name one file beside them, by checksum and length.
+A blob of more than `LARGE_BYTES` is a file beside the journals, which name it by checksum and length.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ LARGE_BYTES = 64 * 1024
 LARGE_FOLDER = "large"
 _DIGEST_BYTES = 16
 _BIN = struct.Struct(">BI")  # msgpack's head of bytes with a length of 32 bits
-_LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
+_LATEST_S = 1e12  # beyond any clock that counts from the start of a machine
 
 Entry: TypeAlias = tuple[int, float, Any]
-"""A record that is to be written: its kind, the time, and what is said of it, as `Kind` has it."""
+"""A record to be written: kind, time, and payload as described by `Kind`."""
 
 
 class Kind(IntEnum):
-    """What a record says."""
+    """The kind of a record."""
 
-    HEARD = 1  # a message: its frames
-    TICK = 2  # nothing was received, and the clock was read
-    LATE = 3  # calls whose deadline has passed: their serials
-    SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
-    BASE = 5  # the process at the compaction of its journal: last serial, state of the host, last answers
-    GIVEN_UP = 6  # that nothing more is written
+    HEARD = 1  # a received message: its frames
+    TICK = 2  # nothing was received; the clock was read
+    LATE = 3  # calls whose deadline passed: their serials
+    SAID = 4  # a CALL or REPLY was sent: digest of all since the last such record
+    BASE = 5  # a compacted journal: last serial, state of the host, last answers
+    GIVEN_UP = 6  # the journal was given up
 
 
 class Record(NamedTuple):
-    """One record; `payload` is what msgpack had, and `end` is where the block that it is in ends in the journal."""
+    """One record; `end` is the end of its block in the journal."""
 
     kind: Kind
     time_s: float
@@ -61,10 +61,10 @@ class Record(NamedTuple):
 
 
 def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
-    """Return records as pieces of bytes that are there together, or not at all.
+    """Return records as one block, in pieces of bytes.
 
-    Large bytes are pieces of their own, and not copied: while gigabytes were packed at once, no other thread would run.
-    LimitExceeded if they are too large for a block.
+    Large bytes are pieces of their own and not copied, since packing gigabytes would block all threads. LimitExceeded:
+    the records are too large for a block.
     """
     pieces: list[bytes | memoryview] = []
     packer = msgpack.Packer(autoreset=False, unicode_errors="surrogatepass")
@@ -79,7 +79,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
 
 
 def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) -> None:
-    """Pack a tree, with its large bytes among the pieces, as msgpack would have it in one."""
+    """Pack a tree into pieces, large bytes uncopied; together they are what msgpack makes."""
     if isinstance(tree, list | tuple):
         packer.pack_array_header(len(tree))
         for inner in tree:
@@ -97,21 +97,21 @@ def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) ->
 
 
 def digest(frames: Sequence[bytes]) -> bytes:
-    """Return the 16 bytes that stand for a message."""
+    """Return the 16-byte digest of a message."""
     found = blake2b(digest_size=_DIGEST_BYTES)
     for frame in frames:
-        found.update(len(frame).to_bytes(8, "little"))  # where a frame ends counts
+        found.update(len(frame).to_bytes(8, "little"))  # the lengths of frames count
         found.update(frame)
     return found.digest()
 
 
 def large_name(frame: bytes) -> str:
-    """Return the name by which journals have a large blob; another blob may have the same."""
+    """Return the name of a large blob in journals; another blob may have the same name."""
     return f"{zlib.crc32(frame):08x}-{len(frame)}"
 
 
 def large_names(payload: Any) -> dict[str, int]:
-    """Return the large blobs of a message that was received, with their lengths; RemoteProtocolError if it is none."""
+    """Return the large blobs of a received message, with lengths; RemoteProtocolError: the payload is no message."""
     frames: list[Any] = payload if type(payload) is list else [None]
     names = [frame for frame in frames if type(frame) is not bytes]
     if not all(type(name) is str and _NAME.fullmatch(name) for name in names):
@@ -120,23 +120,20 @@ def large_names(payload: Any) -> dict[str, int]:
 
 
 def frames_of(payload: Any, large: Callable[[str], bytes] = lambda name: b"") -> list[bytes]:
-    """Return the frames of a message that was received, with what `large` has for the names of blobs.
-
-    RemoteProtocolError if they are none.
-    """
+    """Return the frames of a received message, with blobs read by `large`; RemoteProtocolError: they are none."""
     names = large_names(payload)
     return [large(frame) if type(frame) is str else frame for frame in payload] if names else payload
 
 
 def read_serials(payload: Any) -> list[int]:
-    """Return the serials of calls whose deadline has passed; RemoteProtocolError if they are none."""
+    """Return the serials of calls whose deadline passed; RemoteProtocolError: the payload has none."""
     if type(payload) is not list or not all(type(serial) is int for serial in payload):
         raise RemoteProtocolError(f"journal: expected a list of serials, found {type(payload).__name__}")
     return payload
 
 
 def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
-    """Return serial, state and answers of a base; RemoteProtocolError if it is none."""
+    """Return serial, state and answers of a compacted journal; RemoteProtocolError: the payload has none."""
     if type(payload) is not list or len(payload) != 3 or [int, list] != [type(part) for part in payload[::2]]:
         raise RemoteProtocolError(
             f"journal: expected serial, state and answers of a base, found {type(payload).__name__}"
@@ -145,13 +142,13 @@ def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
 
 
 def read_records(journal: Any) -> Iterator[Record]:
-    """Yield the records of the whole blocks of a journal, which is anything with slices and a length.
+    """Yield the records of the complete blocks of a journal, given as an object with slices and a length.
 
-    RemoteProtocolError if it is no journal, or a block is damaged.
+    RemoteProtocolError: the bytes are no journal, or a block is damaged.
     """
     size, place = len(journal), len(MAGIC)
     if size < place:
-        return  # it was begun, and nothing was received
+        return  # begun, and nothing was received
     if bytes(journal[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a journal, found {bytes(journal[:16])!r}")
     while place + HEAD.size <= size:
@@ -161,7 +158,7 @@ def read_records(journal: Any) -> Iterator[Record]:
             raise RemoteProtocolError(f"journal: the head of the block at byte {place} of {size} is damaged")
         end = start + length
         if end > size:
-            return  # the last one was not written to its end
+            return  # the last block is incomplete
         payload = bytes(journal[start:end])
         entries = _unpacked(payload) if zlib.crc32(payload) == check else None
         if type(entries) is not list or not all(map(_is_entry, entries)):
@@ -172,7 +169,7 @@ def read_records(journal: Any) -> Iterator[Record]:
 
 
 def _unpacked(payload: bytes) -> Any:
-    """Return what msgpack has in these bytes, None if they are none."""
+    """Return the value of msgpack bytes, None if they are invalid."""
     try:
         return msgpack.unpackb(payload, strict_map_key=False, unicode_errors="surrogatepass")
     except (ValueError, TypeError, msgpack.UnpackException):
@@ -186,12 +183,12 @@ def _is_entry(found: Any) -> bool:
         and type(found[0]) is int
         and found[0] in _KINDS
         and type(found[1]) is float
-        and abs(found[1]) < _LATEST_S  # nor is it not a number
+        and abs(found[1]) < _LATEST_S  # nor NaN
     )
 
 
 def last_request(journal: Any) -> str:
-    """Return which call a process received last, and where in the run; empty if none."""
+    """Return the last received call of a process, and its place in the run; empty without one."""
     found = ""
     for one in read_records(journal):
         if one.kind is Kind.HEARD:

@@ -1,14 +1,14 @@
 """Messages: the table of calls, which role may ask which for what; the fields of requests and replies, by callee.
 
 The annotations of messages are objects, not text (no `from __future__ import annotations`): the codec builds its checks
-from them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
+from them when a class is first used. New fields go last and have a default; receivers skip unknown fields.
 
-Values of sensors, actuators and rewards travel as *blocks* between our own participants: a list with one `bytes` for
-each maximal run of neighbouring ids of equal dtype, an array [bodies, columns], little-endian, in C order. Other
-programs may have *rows*: a list with one entry per body (one body is a batch of one), each entry a list in declared
-order, where a scalar is a number, and an array its little-endian bytes in C order, or a nested list of numbers. The
-type of the first element tells which it is. In rows receivers accept an int where a float is declared, and an integral
-float where an int is declared.
+Participants in Python send values of sensors, actuators and rewards as *blocks*: a list with one `bytes` for each
+maximal run of neighbouring ids of equal dtype, an array [bodies, columns], little-endian, in C order. Other programs
+may send *rows*: a list with one entry per body (one body is a batch of one), each entry a list in declared order, in
+which a scalar is a number, and an array its little-endian bytes in C order, or a nested list of numbers. The type of
+the first element tells the two apart. In rows receivers accept an int where a float is declared, and an integral float
+where an int is declared.
 """
 
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ from ganglion.wire.verb import Verb
 class Message:
     """Make each subclass a message: a dataclass, frozen for type checkers.
 
-    Not frozen at run time: that would take three times as long for each message of each step. It has no slots, so that
-    a field which did not come has its default from the class: a codec sets no more than has come.
+    A message is not frozen at run time, which would take three times as long. A message has no slots, so that a missing
+    field has its default from the class: a codec sets received fields only.
     """
 
     def __init_subclass__(cls) -> None:
@@ -67,7 +67,7 @@ class Hello(Message):
 
 
 class Welcome(Message):
-    """Tell a peer that it has joined, under which name, and what holds from now on."""
+    """Tell a peer that it has joined, its name, and the rules of the connection."""
 
     version: int
     name: str
@@ -77,11 +77,11 @@ class Welcome(Message):
     limits: dict[str, int]
     run: str = ""
     worker: int | None = None
-    next: str = ""  # one sentence: what this peer may expect
+    next: str = ""  # one sentence for the peer's user
 
 
 class Failure(Message):
-    """Say why a CALL failed, or why a connection ends: the body of every ERROR."""
+    """Give the reason why a CALL failed, or why a connection ends: the body of every ERROR."""
 
     kind: str
     message: str
@@ -92,13 +92,13 @@ class Failure(Message):
 
 
 class Lost(Message):
-    """Tell watchers, and callers that wait for its answer, that a peer is lost."""
+    """Tell watchers of a peer, and callers that wait for its answer, that the peer is lost."""
 
     peer: str
     incarnation: int
     reason: str
-    returns: bool = False  # a successor will come: open calls are to be said again
-    idle: bool = False  # no answer of it was awaited
+    returns: bool = False  # a successor will come: send open calls again
+    idle: bool = False  # the receiver awaits no answer of it
 
 
 class Bye(Message):
@@ -112,7 +112,7 @@ class Nothing(Message):
 
 
 class Done(Message):
-    """Carry nothing: it is done."""
+    """Acknowledge a request that needs no answer."""
 
 
 class Info(Message):
@@ -128,15 +128,15 @@ class Info(Message):
 class Peers(Message):
     """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, waiting_for, queued_bytes.
 
-    `sent` maps peers to how many messages passed to them; `stayed` is how many of these stayed on the node of the peer,
-    None for a peer that no relay has joined.
+    `sent` maps peers to the number of messages that passed to them; `stayed` is how many of these stayed on the peer's
+    node, None for a peer without a relay.
     """
 
     peers: list[dict[str, Any]]
 
 
 class Watch(Message):
-    """Ask for `kernel.joined` when these peers join, at once for those that have joined, and for LOST."""
+    """Ask for `kernel.joined` when these peers join, at once for joined ones, and for LOST."""
 
     peers: list[str]
 
@@ -152,13 +152,13 @@ class Joined(Message):
 
 
 class Subscribe(Message):
-    """Ask for a topic of a run; what the reader is too slow for is counted and announced."""
+    """Ask for a topic of a run; messages that the reader is too slow for are counted and announced."""
 
     topic: str
 
 
 class Admit(Message):
-    """Announce a name that may join, with its token's SHA-256 and its place; from the supervisor alone."""
+    """Announce a name that may join, with its token's SHA-256 and its place; only the supervisor may."""
 
     name: str
     role: str
@@ -171,7 +171,7 @@ class Admit(Message):
     content: str = "msgpack"
     evaluation: bool = False  # of a worker that evaluates
     curve_key: str | None = None  # the public key that a connection from another machine must have
-    returns: bool = False  # a successor will come if it is lost
+    returns: bool = False  # a successor will come after a loss
 
 
 class Overdue(Message):
@@ -183,10 +183,10 @@ class Overdue(Message):
 
 
 class ModelAsked(Message):
-    """Ask, from a machine that does not see the folder, for the models in it, or for a piece of one."""
+    """Ask for the models of a folder, or a piece of one, from a machine that does not see the folder."""
 
     folder: str  # on the supervisor's machine
-    name: str = ""  # of the model of which a piece is asked for
+    name: str = ""  # of the model of the wanted piece
     offset: int = 0
 
 
@@ -215,34 +215,34 @@ class Withdraw(Message):
 
 
 class Gap(Message):
-    """Tell the reader of a topic how many messages it was too slow for."""
+    """Tell the reader of a topic how many messages it missed."""
 
     topic: str
     missed: int
 
 
 class Near(Message):
-    """Tell the kernel, from a relay, what it cannot see of a peer since it stays on the node."""
+    """Tell the kernel, from a relay, which messages of a peer stayed on the node."""
 
     sent: dict[str, int]  # peers there -> how many messages the peer has sent to them
     waiting_for: list[str]
     awaited_by: list[str]
-    left: str = ""  # why its connection has ended, if it has
+    left: str = ""  # why its connection ended, if so
 
 
 class Submit(Message):
-    """Ask the kernel to run a document; one from another machine names plugins only, no modules and programs."""
+    """Ask the kernel to run a document; a document from another machine names plugins only, no modules and programs."""
 
     document: str  # its text
     source: str = "<submitted>"
-    folder: str = ""  # where its paths begin, for an operator on the kernel's machine
+    folder: str = ""  # to which its paths are relative, for an operator on the kernel's machine
     seed: int | None = None
     name: str | None = None
     overrides: list[str] | None = None  # `path=value` settings
 
 
 class Submitted(Message):
-    """Give the id of the run that was begun."""
+    """Give the id of the new run."""
 
     run: str
 
@@ -269,19 +269,19 @@ class RunSignal(Message):
     phase: str | None = None
     worker: int | None = None
     reason: str = ""
-    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+    steps: int | None = None  # the boundaries after which a CONTINUE becomes a PAUSE
     topics: list[list[Any]] | None = None  # [uid, topic, key, value], set at the next boundary; with CONTINUE alone
 
 
 class Signalled(Message):
-    """Answer an operator's signal; PAUSE, and CONTINUE for some steps, when all workers that are meant are paused."""
+    """Answer an operator's signal; PAUSE, and CONTINUE for some steps, once all addressed workers are paused."""
 
     accepted: bool
-    text: str  # the place where it acts, a line for each paused worker, or the reason of a refusal
+    text: str  # the boundary at which it takes effect, a line for each paused worker, or the reason of a refusal
 
 
 class Need(Message):
-    """Ask the supervisor for the processes of a phase; those that it does not need are ended."""
+    """Ask the supervisor for the processes of a phase; processes that the phase does not need are ended."""
 
     run: str
     phase: int
@@ -296,27 +296,27 @@ class Ended(Message):
     exit_status: int
     failure: Failure | None = None
     peer: str | None = None  # the peer that failed
-    heads: dict[str, Any] | None = None  # what protects its rows, from the store
+    heads: dict[str, Any] | None = None  # protect the run's rows, from the store
 
 
 class GovernorStart(Message):
-    """Begin a run: its plan, as the document's room makes it."""
+    """Begin a run by its plan."""
 
     run: str
     plan: dict[str, Any]
-    store: str | None = None  # name of the store's peer
+    store: str | None = None  # the peer of the store
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     resume: dict[str, Any] | None = None  # a checkpoint {phase, models: [[phase, agent, folder], ...], ...} to begin at
 
 
 class Incident(Message):
-    """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
+    """Tell the governor of an incident of a process, for the table of incidents; no result depends on it."""
 
     time: str  # of the wall clock, UTC
     name: str  # the name of the peer, without the run
     incarnation: int
     kind: str  # lost, restarted, rewound, poison, restarts
-    position: str | None = None  # which call it received last, and where in the run
+    position: str | None = None  # the last received call, and its place in the run
     detail: str | None = None
     failure: Failure | None = None  # it does not come back: the run ends with this
 
@@ -337,13 +337,13 @@ class EpisodeEnded(Message):
     ticks: int | None = None
     round: int = 0  # steps of this worker in this phase
     evaluation: bool = False  # by a worker that evaluates
-    lost: bool = False  # given up since a participant was lost: it does not count as an episode
-    closed: list[dict[str, Any]] | None = None  # of a phase with bodies, whose part ends: see Boundary.ended
+    lost: bool = False  # given up after the loss of a participant: does not count as an episode
+    closed: list[dict[str, Any]] | None = None  # with bodies, at the end of a worker's part: as Boundary.ended
     used: list[list[Any]] | None = None  # likewise: [agent, environment, the greatest number of a spawned body]
 
 
 class WorkerFailed(Message):
-    """Report that a worker cannot go on; its open episode has been closed with the reason `failed`."""
+    """Report that a worker has failed; its open episode was closed with the reason `failed`."""
 
     worker: int
     episode: int
@@ -354,15 +354,15 @@ class WorkerFailed(Message):
 
 
 class Rebuild(Message):
-    """Report that a peer is lost, and ask for an answer when its successor has joined."""
+    """Report the loss of a peer, and ask for an answer when its successor has joined."""
 
     worker: int
     peer: str
-    unreachable: bool = False  # a broker was lost, and its successor has not met the peer, which may come back
+    unreachable: bool = False  # a new broker does not know the peer, which may come back
 
 
 class Rebuilt(Message):
-    """Answer: a successor has joined, or none will."""
+    """Answer that a successor has joined, or that none will."""
 
     joined: bool
 
@@ -374,16 +374,16 @@ class Stands(Message):
     episode: int
     steps: int
     evaluation: bool = False
-    heeded: int | None = None  # the last signal that it has acted on; one that is on its way may end the pause
+    heeded: int | None = None  # the last signal that the worker acted on; a later one may end the pause
 
 
 class Boundary(Message):
-    """Report that a worker is at the common boundary after a round, or that episodes ended where there is none.
+    """Report that a worker is at the common boundary after a round, or, without one, that episodes ended.
 
     `ended` are the episodes of a phase with bodies that ended in this round, in canonical order: maps {environment,
     body, episode, steps, terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each`
-    and else null, and `agents` is as of EpisodeEnded. `telling` are agents whose brains first get bodies that ended,
-    together with those of other workers: the answer names the participants, and the worker reports again.
+    and else null, and `agents` is as of EpisodeEnded. `telling` are agents whose brains first receive ended bodies,
+    together with those of other workers: the answer names the workers, and the worker reports again.
     """
 
     worker: int
@@ -398,7 +398,7 @@ class Boundary(Message):
 
 
 class Go(Message):
-    """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal."""
+    """Answer a boundary: continue (`signal` CONTINUE), or end the episode for this signal."""
 
     signal: str = "CONTINUE"
     issuer: str = ""
@@ -408,7 +408,7 @@ class Go(Message):
 
 
 class Verdict(Message):
-    """Answer an episode's end: RESET begins `episode` with these seeds, anything greater ends the worker's part."""
+    """Answer an episode's end: RESET begins `episode` with these seeds, a greater signal ends the worker's part."""
 
     signal: str
     reason: str = ""
@@ -440,10 +440,10 @@ class ControllerSetup(_InWorker):
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}. In a phase with bodies these have
     {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
-    environments and b. `free` lets each environment go its own way: a map {lead, listens} of how many ticks one may be
-    ahead of the slowest unfinished one, and whether the governor gets episodes. `dynamic` are such maps of the bodies
-    that environments may spawn, one for each agent and environment: `most` is how many there may be at a time, `used`
-    the greatest number that a body has had there in this run.
+    environments and b. `free` makes environments independent: a map {lead, listens} of how many ticks one may be ahead
+    of the slowest unfinished one, and whether the governor receives episodes. `dynamic` are such maps of the bodies
+    that environments may spawn, one for each agent and environment: `most` is how many may exist at a time, `used` the
+    greatest number of a body in this run.
     """
 
     controller: dict[str, Any]
@@ -453,9 +453,9 @@ class ControllerSetup(_InWorker):
     deadlines_s: dict[str, Any]
     governor: str
     store: str | None = None
-    evaluation: bool = False  # this worker evaluates what others train
+    evaluation: bool = False  # whether this worker evaluates the training of others
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    mends: bool = False  # a lost environment is started anew, and replayed to where it was
+    mends: bool = False  # whether a lost environment is started again, and its episode replayed
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None  # `all`, `any`, or the uid of the environment whose spent budget ends the phase
     free: dict[str, Any] | None = None
@@ -479,14 +479,14 @@ class ControllerStart(Message):
     common: bool  # whether there is a common boundary after each round
     sync: str
     verdict: Verdict
-    settle: bool  # a condition reads objectives: rewards are settled in the step that earned them
+    settle: bool  # whether a condition reads objectives: rewards are settled in their own step
     static_models: dict[str, Any] | None = None
-    patient: bool = False  # a verdict may wait for an evaluation, each of whose steps has a deadline of its own
+    patient: bool = False  # whether a verdict may wait for an evaluation, whose steps have deadlines of their own
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
 class ControllerEvaluate(Message):
-    """Run the episodes of the next evaluation, from the one that the verdict names, by the newest policies."""
+    """Run the episodes of the next evaluation by the newest policies, beginning with the verdict's."""
 
     verdict: Verdict
 
@@ -502,12 +502,12 @@ class EnvironmentStart(_InWorker):
     """Begin a phase: make the environment and open its first episode.
 
     `stream` and `episode_stream` are the seeds for receivers that know numpy's bit generators (32 bytes). `bodies` are
-    lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values; where a body
-    has a reward of its own, this follows. `each` says that every body has episodes of its own: a map {max_steps,
-    budget_steps, budget_episodes} of integers or null. Where the object is made anew within the phase it has {episodes,
-    made} too, lists with a number for each body: that of its next episode, and how many steps it has made;
-    `budget_episodes` is such a list then. `dynamic` are the rows behind those of `bodies`, which are free until the
-    environment spawns a body: lists [agent, a, role, team, group].
+    lists [agent, a, b, role, team, group] in the order of agents and b, the rows of all fields of values; a body's own
+    reward follows. `each` means that every body has episodes of its own: a map {max_steps, budget_steps,
+    budget_episodes} of integers or null. For an object made again within the phase the map has {episodes, made} too,
+    lists with a number for each body: its next episode, and its steps so far; `budget_episodes` is such a list then.
+    `dynamic` are the rows after those of `bodies`, free until the environment spawns a body: lists [agent, a, role,
+    team, group].
     """
 
     uid: str
@@ -523,9 +523,9 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None  # the place of the environment in the phase
-    topics: list[list[Any]] | None = None  # what it gets beside the step: lists [topic, key, value, sender]
+    topics: list[list[Any]] | None = None  # messages of topics: lists [topic, key, value, sender]
     dynamic: list[list[Any]] | None = None
-    used: dict[str, int] | None = None  # agent -> the greatest number that a body of it has had here in this run
+    used: dict[str, int] | None = None  # agent -> the greatest number of its bodies here in this run
 
 
 class EnvironmentDeclared(Message):
@@ -543,15 +543,15 @@ class EnvironmentDeclared(Message):
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
     blocks: bool = False  # whether setpoints may come as blocks
-    bodies: int | None = None  # how many it has made; a program that leaves it out has one
-    topics: list[list[Any]] | None = None  # what it sends beside the step: lists [topic, key, value, addressee or how]
+    bodies: int | None = None  # the number of bodies; a program that leaves it out has one
+    topics: list[list[Any]] | None = None  # messages of topics: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
-    """Apply the setpoints of this step and advance by one.
+    """Apply the setpoints of this step and advance by one step.
 
-    `setpoints` are those of the given `actuators`. A program always gets all, with the no-ops of those that no agent
-    sets.
+    `setpoints` are those of the given `actuators`. A program always receives all of them, with no-ops where no agent
+    sets one.
     """
 
     setpoints: list[Any]
@@ -564,13 +564,13 @@ class EnvironmentUpdated(Message):
     """Answer with all declared readings, the rewards of this step, and the flags after it.
 
     With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
-    `TRUNCATED`); `terminated` and `truncated` are the environment's own then. A body that is retired has its flag; with
+    `TRUNCATED`); `terminated` and `truncated` are the environment's own then. A retired body has its flag; with
     episodes of its own it is not in `first_rows`. `spawned` are lists [row, b] of bodies that take part from the next
-    step on, with `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this
-    step, and b is greater than any before. `group_rewards` maps groups of bodies to a number: the reward of the group's
-    name of each of its bodies that took part in the step; of one that has ended in this episode before it is `late` in
-    `muscle.act`. `policies` has a list [policy, version] for each body where there is `applied`: which policy chose it,
-    null and -1 where that is not known.
+    step on, with `spawned_readings`: the row is a free one of the agent, maybe that of a body that ended in this step,
+    and b is greater than any before. `group_rewards` maps groups of bodies to a number: the reward of the group's name
+    for each body of the group in this step; for a body that ended earlier in the episode it is `late` in `muscle.act`.
+    `policies` has a list [policy, version] for each body if there is `applied`: the policy that chose the setpoints,
+    null and -1 if unknown.
     """
 
     readings: list[Any]
@@ -581,7 +581,7 @@ class EnvironmentUpdated(Message):
     timestamp: str | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
     world_state: Any = None
-    state: dict[str, Any] | None = None  # of generators before a reset: a successor is replayed from it
+    state: dict[str, Any] | None = None  # of generators before a reset, from which a successor's replay begins
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
     flags: bytes | None = None
     first_rows: bytes | None = None  # the bodies that began an episode of their own within this step
@@ -589,9 +589,7 @@ class EnvironmentUpdated(Message):
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
-    wants: bytes | None = (
-        None  # of each body of the update, whether it decides before the next: 1, 0, or by its clock 2
-    )
+    wants: bytes | None = None  # of each body of the update, whether it decides next: 1, 0, or 2 (by its clock)
     group_rewards: dict[str, Any] | None = None
     applied: list[Any] | None = None  # what was applied in place of the setpoints of the update
     policies: list[list[Any]] | None = None
@@ -603,8 +601,8 @@ class EnvironmentReset(Message):
     episode: int
     seed: int
     stream: bytes = b""
-    state: dict[str, Any] | None = None  # is put back before, in the successor of a lost process
-    each: dict[str, Any] | None = None  # as of EnvironmentStart; bodies whose budget allows it begin an episode
+    state: dict[str, Any] | None = None  # restored first, in the successor of a lost process
+    each: dict[str, Any] | None = None  # as of EnvironmentStart; bodies with a budget left begin an episode
     topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
@@ -618,8 +616,9 @@ class MuscleSetup(_InWorker):
     of their groups, a declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have
     those of each. `dynamic` are the rows behind those of `bodies`, for bodies that may be spawned.
 
-    An agent whose bodies decide by models of several sources has a muscle for each. One that does not follow the
-    current model gets no updates; it has the model in `models`, or by `muscle.swap` one from the brain `pool`.
+    An agent whose bodies decide by models of several sources has a muscle for each source. A muscle that does not
+    follow the current model receives no updates; it has the model in `models`, or by `muscle.swap` one of the brain
+    `pool`.
     """
 
     agent: str
@@ -630,7 +629,7 @@ class MuscleSetup(_InWorker):
     rewards: list[dict[str, Any]] | None
     stream: bytes
     objective_stream: bytes
-    brain: str | None = None  # its name on the wire; null where none is asked (test mode, no brain)
+    brain: str | None = None  # its name on the wire; null if none is called (test mode, no brain)
     filters: list[dict[str, Any]] | None = None  # maps {name, params, on_error, stream}
     models: str | None = None  # the directory of the model to act by in test mode
     static_models: dict[str, Any] | None = None
@@ -651,29 +650,29 @@ class MuscleReady(Message):
     """Answer that the muscle is set up."""
 
     blocks: bool = False  # whether readings and rewards may come as blocks
-    bodies: int | None = None  # for how many it acts, rows of `dynamic` included; a program that leaves it out, for one
+    bodies: int | None = None  # the number of bodies, rows of `dynamic` included; a program that leaves it out has one
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
-    """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
+    """Give readings and the outcome of the previous decision; ask for the next decision, or only settle.
 
-    `round` and `workers` say whose rows the brain awaits before it thinks: with several sources of models those of
-    muscles, numbered through all workers (worker * sources + source). `passing` marks a round in which the agent is
-    awaited and does not act: nothing is completed or decided, and the brain awaits no row.
+    `round` and `workers` name the workers whose rows the brain awaits before it thinks; with several sources of models
+    these are muscles, numbered through all workers (worker * sources + source). `passing` marks a round in which the
+    agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
 
-    With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
-    each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
-    episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
-    and begun anew has two entries, the end before. Entries are in the order of environments and b. `decide`,
-    `terminated`, `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those
-    of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
-    alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
-    was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: the body of that row before is gone, by this message or one before. `late` are lists
-    [row, b, episode, decision, reward, credit] of what bodies earned after their ends, once their episode is over, or
-    their row is given away: for the brain, beside the last decision of each, which stays as it is. `forced` is what an
-    environment has put in the place of the decisions that are completed: they count as if that had been set.
+    With bodies, `rows` names the bodies of the values, as row numbers of two bytes, and `flags` has one byte for each:
+    `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` begins its episode with
+    these readings; without `FIRST` the readings complete its open decision. A body that ended and began again has two
+    entries, the end first. Entries are in the order of environments and b. `decide`, `terminated`, `truncated` and
+    `closing` have no meaning then. With several groups the entries and blocks of one group follow those of another,
+    each with the entries of its group alone; so do the answer and `brain.think`. `applied` has the setpoints applied in
+    the previous step, null if they are those that were set: with periods of decisions a repeat, the no-op or zero.
+    `spawned` are lists [row, b, episode] of bodies that decide for the first time: the earlier body of the row ended by
+    this message or an earlier one. `late` are lists [row, b, episode, decision, reward, credit] of rewards after the
+    end of bodies, sent once their episode is over or their row is reused: for the brain, beside the last decision of
+    each, which does not change. `forced` has what an environment applied in place of the completed decisions, which
+    count as these.
     """
 
     readings: list[Any]
@@ -699,14 +698,14 @@ class Act(Message):
 
 
 BY_CLOCK = 2
-"""The byte of `wants` of a body whose clock says whether it decides."""
+"""The byte of `wants` of a body that decides by its clock."""
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
 """The bits of the flags of a body."""
 
 
 class Acted(Message):
-    """Answer with the setpoints, and the objective of the decision that was completed.
+    """Answer with the setpoints, and the objective of the completed decision.
 
     With bodies, `setpoints` and `proposed` have the entries that decide, `objective` those that complete a decision, in
     their order.
@@ -716,22 +715,22 @@ class Acted(Message):
     proposed: list[Any] | None = None  # the muscle's own setpoints, where filters changed them
     objective: list[Any] | None = None
     signal: dict[str, Any] | None = None  # of a brain: {signal, reason}
-    statistics: dict[str, Any] | None = None  # of the decision that is made
+    statistics: dict[str, Any] | None = None  # of the new decision
     excused: list[dict[str, Any]] | None = None  # exceptions that the document tolerates: maps {issuer, hook, reason}
-    learned: dict[str, Any] | None = None  # statistics of the brain, for the decision that was completed
-    version: int | None = None  # with bodies: the number of the update by which they decide, if a brain sends updates
+    learned: dict[str, Any] | None = None  # statistics of the brain, for the completed decision
+    version: int | None = None  # with bodies: the number of the update that they decide by, if a brain sends updates
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
-    """Decide by another model from now on: a drawn one, or the current one, and follow it."""
+    """Change the model: to a drawn one, or to the current one, and follow that."""
 
     draw: bool
-    learns: bool = True  # whether the brain gets what is decided from now on
+    learns: bool = True  # whether the brain receives the following decisions
 
 
 class Swapped(Message):
-    """Name the model."""
+    """Name the new model."""
 
     version: int  # the number of its update in this phase
 
@@ -745,7 +744,7 @@ class MuscleReset(Message):
 
 
 class BrainSetup(_InPhase):
-    """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
+    """Begin a phase: make the brain and load its model; `models` is the folder to store in, `load` to load from."""
 
     agent: str
     plugin: dict[str, Any]
@@ -764,17 +763,17 @@ class BrainSetup(_InPhase):
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
     sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
-    pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
+    pools: list[list[int]] | None = None  # of snapshots: [number kept, learned transitions between two]
     opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
     groups: dict[str, int] | None = None  # as of MuscleSetup
     dynamic: list[list[Any]] | None = None  # as of MuscleSetup
-    tables: list[dict[str, Any]] | None = None  # {uid, peer, plugin, feeds, serves, shared, span_s} of each of its own
+    tables: list[dict[str, Any]] | None = None  # {uid, peer, plugin, feeds, serves, shared, span_s} of each table
 
 
 class BrainPretrain(Message):
     """Learn from recorded episodes before any agent acts.
 
-    What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
+    Episodes that do not fit the brain's declarations are left out if the index says so, else refused.
     """
 
     folder: str
@@ -782,7 +781,7 @@ class BrainPretrain(Message):
 
 
 class BrainPretrained(Message):
-    """Say from how many episodes the brain has learned, each counted as often as it is shown."""
+    """Answer with the number of episodes that the brain learned from, each counted as often as repeated."""
 
     sessions: int
     decisions: int
@@ -790,7 +789,7 @@ class BrainPretrained(Message):
 
 
 class BrainJoin(Message):
-    """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
+    """Join a brain as the muscle of a worker; the answer has the newest update, or the initial one."""
 
     worker: int
     source: int = 0
@@ -807,26 +806,25 @@ class BrainLeave(Message):
 class Think(Message):
     """Give one completed decision.
 
-    `before` are decisions of the same episode that the muscle has kept until now, oldest first, as six lists: numbers,
-    blocks of all readings, of all applied, of all rewards, objectives, data. What came of one are the readings of the
-    next.
+    `before` are earlier decisions of the same episode that the muscle kept, oldest first, as six lists: numbers, blocks
+    of all readings, of all applied, of all rewards, objectives, data. The outcome of one are the readings of the next.
 
     With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row numbers
     of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as
     integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
-    of k. `decision` and `episode` are those of the first then. With several groups `data` is a list with that of each
-    group. `late` is as of `muscle.act`, with what the objective makes of each credit behind it; there may be no
+    of k. `decision` and `episode` are those of the first one then. With several groups `data` is a list with that of
+    each group. `late` is as of `muscle.act`, with the objective's value of each credit appended; a message may have no
     decisions beside it.
     """
 
     worker: int
     episode: int
     decision: int
-    readings: list[Any]  # those decided on, before filters
+    readings: list[Any]  # of the decision, before filters
     applied: list[Any]  # the setpoints after filters
     rewards: list[Any]
     objective: list[Any]
-    next_readings: list[Any]  # those that came of it
+    next_readings: list[Any]  # the outcome
     terminated: bool = False
     truncated: bool = False
     proposed: list[Any] | None = None  # the muscle's own setpoints
@@ -834,7 +832,7 @@ class Think(Message):
     round: int = 0
     workers: list[int] | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first row of each phase
-    observations: list[Any] | None = None  # the readings after filters; null where there are none
+    observations: list[Any] | None = None  # the readings after filters; null without filters
     next_observations: list[Any] | None = None
     before: list[list[Any]] | None = None
     rows: bytes | None = None
@@ -843,7 +841,7 @@ class Think(Message):
     episodes: bytes | None = None
     source: int = 0
     follows: bool = True
-    numbers: bytes | None = None  # where bodies may be spawned, the b of each, as integers of eight bytes
+    numbers: bytes | None = None  # if bodies may be spawned, the b of each, as integers of eight bytes
     late: list[list[Any]] | None = None
     ticks: bytes | None = None  # of the decisions, as `decided` of `muscle.act`
 
@@ -859,26 +857,26 @@ class UpdateAsked(Message):
 
 
 class PolicyAsked(Message):
-    """Ask for the newest update as a policy: in an evaluation, or as an opponent; with `draw` for a drawn one."""
+    """Ask for the newest update as a policy, in an evaluation or as an opponent; with `draw` for a drawn one."""
 
     draw: bool = False
 
 
 class Thought(Message):
-    """Answer with the newest update that this muscle does not have yet, and a signal of the brain."""
+    """Answer with the newest update that this muscle lacks, and a signal of the brain."""
 
     update: Any = None
-    fresh: bool = False  # whether `update` holds one: null may be an update too
+    fresh: bool = False  # whether `update` is one: null may be an update too
     signal: dict[str, Any] | None = None
     filters: dict[str, Any] | None = None  # the newest arrays of filters by their number; null if this muscle has them
     excused: list[dict[str, Any]] | None = None  # as of Acted
     statistics: dict[str, Any] | None = None  # of the brain, by names that begin with `brain.`
-    together: int = 1  # how many decisions may come in the next `brain.think`; before, there is no update
+    together: int = 1  # the number of decisions in the next `brain.think`; no earlier one gives an update
     version: int | None = None  # the number of the update in its phase
 
 
 class BrainEvaluate(Message):
-    """Tell how an evaluation went.
+    """Give the result of an evaluation.
 
     `episodes` are maps {worker, episode, steps, objective_mean, objective_sum, terminated, truncated}, by worker and
     episode.
@@ -901,16 +899,16 @@ class BrainStore(Message):
     """Store the model."""
 
     reason: str = "phase end"
-    source: str | None = None  # of a brain that does not learn: where the model is that it stores in `models`
+    source: str | None = None  # of a brain that does not learn: the folder of the model to store in `models`
     models: str | None = None
-    second: str | None = None  # where it is stored a second time
+    second: str | None = None  # the folder of a second copy
 
 
 class BrainStored(Message):
     """List the files that were written."""
 
     files: list[dict[str, Any]]  # maps {tag, path, sha256, bytes, updates}
-    excused: list[dict[str, Any]] | None = None  # as of Acted, of those that no answer to a muscle had
+    excused: list[dict[str, Any]] | None = None  # as of Acted, of those in no answer to a muscle
 
 
 class TableSetup(_InPhase):
@@ -922,8 +920,8 @@ class TableSetup(_InPhase):
     serve: list[str]
     writers: list[str]  # the peers that insert
     stream: bytes
-    waits: bool = False  # whether what cannot be done yet is done later, within `span_s`, and not refused
-    shared: bool = False  # whether what is written in a round is there from the next one on
+    waits: bool = False  # whether a request that cannot be answered yet waits, up to `span_s`, instead of being refused
+    shared: bool = False  # whether rows written in a round are visible from the next one on
     span_s: float | None = None
 
 
@@ -933,11 +931,11 @@ class TableAsk(Message):
     agent: str
     what: str  # `insert`, or a word that its class knows
     given: dict[str, Any]
-    at: list[int] | None = None  # when this is in the phase: lists that are compared; null is that of the call before
+    at: list[int] | None = None  # the time in the phase, as lists that are compared; null is that of the previous call
 
 
 class TableAnswer(Message):
-    """Answer what a table was asked for."""
+    """Answer a request to a table."""
 
     found: Any = None
 
@@ -951,7 +949,7 @@ class FlowSignal(Message):
     phase: int | None = None
     worker: int | None = None
     episode: int | None = None
-    steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+    steps: int | None = None  # the boundaries after which a CONTINUE becomes a PAUSE
     data: dict[str, Any] | None = None
     number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is ignored
 
@@ -969,8 +967,8 @@ class RecordAck(Message):
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing is acknowledged now; the store is alive, and says when that ends
-    heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
+    waiting: str | None = None  # why the store acknowledges nothing now, although it is alive
+    heads: dict[str, Any] | None = None  # protect the rows of a run, once its end is durable
 
 
 class RunEvent(Message):

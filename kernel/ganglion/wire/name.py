@@ -9,7 +9,7 @@ from enum import StrEnum
 from ganglion.errors import LocalProtocolError
 from ganglion.limits import NAME_BYTES
 
-KERNEL = ""  # the empty destination: broker and supervisor themselves
+KERNEL = ""  # the empty destination: broker and supervisor
 
 _NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")
 _PARTICIPANT = re.compile(
@@ -23,7 +23,7 @@ _PART_BYTES_MAX = 48  # three parts, role and run fit into NAME_BYTES
 
 
 class Role(StrEnum):
-    """Say what a peer is; what it may do follows from it."""
+    """Name the role of a peer, which decides its rights."""
 
     SUPERVISOR = "supervisor"
     OPERATOR = "operator"
@@ -41,13 +41,13 @@ class Role(StrEnum):
 def safe(uid: str) -> str:
     """Return `uid` as one part of a wire name: different uids give different parts.
 
-    Bytes (UTF-8) other than `a-z 0-9 . -` become `_` and two hexadecimal digits, as does a leading `.` or `-`. What is
-    longer than 48 bytes is cut and gets `_-` and 16 digits of its SHA-256: no short name holds `_-`.
+    Bytes (UTF-8) other than `a-z 0-9 . -` become `_` and two hexadecimal digits, as does a leading `.` or `-`. A name
+    longer than 48 bytes is cut and gets `_-` and 16 digits of its SHA-256: no short name has `_-`.
     """
     data = uid.encode()
     text = "".join(chr(b) if b in _PLAIN and (i or b not in b".-") else f"_{b:02x}" for i, b in enumerate(data))
     if text.startswith("_"):
-        text = "x" + text  # a name begins with a letter or digit; a plain leading x is told apart by the `_` behind it
+        text = "x" + text  # a name begins with a letter or digit; a plain leading x has no `_` after it
     elif text.startswith("x_"):
         text = "x_78" + text[1:]
     if len(text) > _PART_BYTES_MAX:
@@ -66,9 +66,9 @@ def peer_name(run: str, role: Role, uid: str | None = None, worker: int | None =
 
 
 def label(name: str) -> str:
-    """Return a participant in words for people: `environment grid (worker 2)` for `run-1/environment/grid/2`.
+    """Return a participant in words: `environment grid (worker 2)` for `run-1/environment/grid/2`.
 
-    A name of another form is returned as it is.
+    A name of another form is returned unchanged.
     """
     match = _PARTICIPANT.match(name)
     if match is None:
@@ -83,7 +83,7 @@ def label(name: str) -> str:
 
 
 def part_of(name: str) -> tuple[str | None, bool]:
-    """Return the uid in the name of a participant, as `safe` made it, and whether it belongs to an evaluation worker.
+    """Return the part of a participant's name that `safe` made, and whether the participant is of an evaluation worker.
 
     A name of another form has neither.
     """
@@ -94,7 +94,7 @@ def part_of(name: str) -> tuple[str | None, bool]:
 
 
 def _plain(part: str) -> str:
-    """Return the uid that `safe` was given, unless it was cut."""
+    """Return the uid from which `safe` made a part, unless the part was cut."""
     if part.startswith("x_"):
         part = part[1:]
     data = re.sub(rb"_([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), part.encode())
@@ -107,7 +107,7 @@ def topic(run: str, name: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it may stand on the wire, else raise LocalProtocolError."""
+    """Return `name` if it is valid on the wire; LocalProtocolError: it is not."""
     if len(name) > NAME_BYTES or not _NAME.match(name):
         raise LocalProtocolError(f"expected a name of 1 to {NAME_BYTES} of a-z 0-9 . _ / -, found {name[:200]!r}")
     return name

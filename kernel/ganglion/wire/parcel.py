@@ -1,4 +1,4 @@
-"""Parcels: what is too large for a body, or too deep, as blobs beside it: parts of a set-up message, values of rows."""
+"""Parcels: values too large or too deep for a body, as blobs beside it: parts of a set-up message, values of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ganglion.wire.messages import Act, Acted, EnvironmentDeclared, EnvironmentU
 
 M = TypeVar("M")
 
-PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs
+PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may be blobs
     "governor.start": ("plan", "resume"),
     "controller.setup": ("controller", "conditions", "environments"),
     "controller.start": ("agents", "static_models"),
@@ -25,7 +25,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may 
     "brain.setup": ("plugin", "sensors", "actuators", "rewards", "filters", "static_models"),
 }
 
-_ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields of values, which may travel as blobs
+_ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields of values, which may be blobs
     EnvironmentDeclared: ("readings",),
     EnvironmentUpdate: ("setpoints",),
     EnvironmentUpdated: ("readings", "rewards", "applied"),
@@ -38,7 +38,7 @@ _ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields of values, 
 def encoded(
     codec: Codec[M], message: M, blobs: Sequence[bytes] = (), content: Content = Content.MSGPACK
 ) -> tuple[bytes, Sequence[bytes]]:
-    """Return the body of a message and its blobs: those that are there already, then its large blocks and values."""
+    """Return the body of a message and its blobs: the given ones, then its large blocks and values."""
     rows = _ROWS.get(codec.kind, ())
     try:
         body = codec.encode(message, content)
@@ -59,7 +59,7 @@ def encoded(
 
 
 def lower(message: M, blobs: Sequence[bytes]) -> M:
-    """Return a message that has its large blocks and values again; RemoteProtocolError if one is not there."""
+    """Return a message with its large blocks and values restored; RemoteProtocolError: a blob is missing."""
 
     def lowered(value: Any, name: str) -> Any:
         if type(value) is not dict:
@@ -73,7 +73,7 @@ def lower(message: M, blobs: Sequence[bytes]) -> M:
 
 
 def _with_values(message: M, change: Callable[[Any, str], Any]) -> M:
-    """Return a message with each block, or value of a row, changed by a function of it and the field."""
+    """Return a message with each block, or value of a row, replaced by a function of value and field."""
     changes = {
         name: [[change(v, name) for v in row] if type(row) is list else change(row, name) for row in rows]
         for name in _ROWS.get(type(message), ())
@@ -83,10 +83,10 @@ def _with_values(message: M, change: Callable[[Any, str], Any]) -> M:
 
 
 def detach(call: str, message: M) -> tuple[M, list[bytes]]:
-    """Return a request as it travels, and its blobs; most have none, and travel as they are.
+    """Return a request as sent, and its blobs; a request without large parts is returned unchanged.
 
-    What is sent to a program of another language stays in the body, whose bounds hold then.
-    LimitExceeded if a part is larger than any message.
+    A request to a program of another language has no blobs; the bounds of a body apply. LimitExceeded: a part is larger
+    than any message.
     """
     names = PARTS.get(call)
     if names is None or (call == "environment.start" and getattr(message, "plugin", None) is None):
@@ -108,9 +108,9 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
 
 
 def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
-    """Return a request that `detach` and `encoded` took apart as it was.
+    """Restore a request that `detach` and `encoded` took apart.
 
-    RemoteProtocolError if a parcel is for no field that may be one, is not there, or holds something else.
+    RemoteProtocolError: a parcel is of a field that has none, is missing, or has another type.
     """
     parcels: dict[str, Any] | None = getattr(message, "parcels", None)
     if not parcels:

@@ -1,4 +1,4 @@
-"""The verbs of the bus: what a broker reads of a message before it forwards it."""
+"""The verbs of the bus: the part of a message that a broker reads before forwarding."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class Verb(IntEnum):
-    """Say what kind of message this is.
+    """Name the kind of a message.
 
-    The number is the first element of the head, a positive msgpack fixint, so that it is the head's second byte and
-    can be read without decoding.
+    The number is the first element of the head, a positive msgpack fixint, hence the head's second byte, which is
+    readable without decoding.
     """
 
     HELLO = 1

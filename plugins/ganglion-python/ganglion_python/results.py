@@ -136,10 +136,12 @@ class Results:
         from ganglion.sdk.models import load_arrays
 
         run = run if run is not None else next(iter(self._runs), "last")
-        equal: dict[str, Any] = {"agent": agent, "tag": tag, "phase": phase}
-        found = list(self.table("brains", run, **{k: v for k, v in equal.items() if v is not None}).rows())
+        given: dict[str, Any] = {"agent": agent, "tag": tag, "phase": phase}
+        equal = {name: value for name, value in given.items() if value is not None}
+        found = list(self.table("brains", run, **equal).rows())
         if not found:
-            raise UsageError(f"{self.folder}: expected a model of {run}, {equal}, found none")
+            asked = "".join(f", {name} {value!r}" for name, value in equal.items())
+            raise UsageError(f"{self.folder}: expected a model of {run}{asked}, found none")
         agents = sorted({row["agent"] for row in found})
         if len(agents) > 1:
             raise UsageError(f"expected one of the agents {', '.join(agents)}, found none named")

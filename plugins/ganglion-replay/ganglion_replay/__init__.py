@@ -1,6 +1,6 @@
-"""Replay: brains learn from recorded episodes before their muscles act, and anybody from pools of them.
+"""Replay: brains learn from recorded episodes before their muscles act; pools of episodes for any program.
 
-What others may use of this distribution is loaded when it is first asked for.
+A public name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name that is lent to others."""
+    """Load a public name."""
     home = next((home for home, names in _HOME.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -60,25 +60,25 @@ def __getattr__(name: str) -> Any:
 
 
 class Recorded:
-    """Carry out what the key `replay` of documents asks for, with the rows of stores as recordings."""
+    """Carry out the key `replay` of documents, with the rows of stores as recordings."""
 
     @staticmethod
     def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:
-        """Return what finds and keeps the recordings of a run, in the governor's process."""
+        """Return the object that finds and keeps the recordings of a run, in the governor's process."""
         from ganglion_replay.recordings import Recordings as Found
 
         return Found(plan, run, results, store, warn)
 
     @staticmethod
     def faults(plan: Plan, store: str | None) -> list[tuple[str, str]]:
-        """Return place and text of what of the sources of a plan is missing, before anything is started."""
+        """Return place and text of each fault of a plan's sources, before anything is started."""
         from ganglion_replay.copies import faults
 
         return list(faults(plan, store))
 
     @staticmethod
     def lesson(asked: BrainPretrain, learner: Learner) -> Lesson:
-        """Return the episodes of one request, as a brain learns from them, in the brain's process."""
+        """Return the episodes of one request for a brain, in the brain's process."""
         from ganglion_replay.pretraining import Pretraining
         from ganglion_replay.rehearsal import Rehearsal
 

@@ -1,4 +1,4 @@
-"""`ganglion export`, `import`: recorded sessions into files that other tools read, and from files into a store."""
+"""`ganglion export`, `import`: recorded sessions to files that other tools read, and from files to a store."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ganglion.sdk.session import Session
 
 _FORMATS = ("minari", "minari-hdf5", "minari-parquet", "parquet", "arrow")
-_TELL_S = (0.5, 10.0)  # how often progress is told on a terminal, and in a pipe
+_TELL_S = (0.5, 10.0)  # between two reports of progress on a terminal, and in a pipe
 
 
 class Progress:
-    """Tell on standard error how many sessions have gone by; on a terminal in one line, which is taken away again."""
+    """Report the number of sessions on standard error; on a terminal in one line, which is removed at the end."""
 
     def __init__(self, settings: Settings, word: str) -> None:
         self._word = word
@@ -44,7 +44,7 @@ class Progress:
         click.echo(f"\r{text}\033[K" if self._terminal else text, err=True, nl=not self._terminal)
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._terminal and not self._silent:
             click.echo("\r\033[K", err=True, nl=False)
 
@@ -67,8 +67,8 @@ class Progress:
 def export(settings: Settings, /, run: str, folder: Path, form: str, phase: str | None, **only: Any) -> None:
     """Write the recorded sessions of a run into files: a dataset for each body, <run>/<agent>-<environment>-<b>-v0.
 
-    RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`. Either all is written or
-    nothing; `minari` is read by Minari, `parquet` and `arrow` are tables with a row for each observation.
+    RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`. Either all sessions are
+    written or none; `minari` is read by Minari, `parquet` and `arrow` are tables with a row for each observation.
     """
     from ganglion_replay.files import export_sessions
     from ganglion_replay.stored import sessions
@@ -102,15 +102,15 @@ def export(settings: Settings, /, run: str, folder: Path, form: str, phase: str 
 def import_(settings: Settings, path: Path, form: str, run: str | None) -> None:
     """Write the sessions of files into the store, as a run with an episode for each session of each body.
 
-    DIR is a dataset, a file of one, or a folder with some: of `ganglion export`, or of Minari. All is read and checked
-    before anything is written. A document may name the run in `replay`, or the files as they are: `{path: DIR}`.
+    DIR is a dataset, a file of a dataset, or a folder of datasets: of `ganglion export`, or of Minari. All files are
+    read and checked before anything is written. A document may name the run in `replay`, or the files: `{path: DIR}`.
     """
     from ganglion_replay.files import import_sessions
     from ganglion_replay.imported import store_sessions
 
     uri = store_uri(settings)
     if uri.startswith("sqlite:///"):
-        with contextlib.suppress(OSError):  # who opens the store says it better
+        with contextlib.suppress(OSError):  # opening the store gives the better error
             Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(settings, "imported")
     try:

@@ -1,4 +1,4 @@
-"""Copies: what environments play, copied from their sources beside the run before anything of a phase begins."""
+"""Copies: the episodes that environments play, copied from their sources to the run before a phase begins."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
-# Of a source before anything is started, within seconds; all of it is looked at when it is copied, before the phase.
+# Read of a source before anything is started, within seconds; the copy before the phase reads all of it.
 _LOOKED_AT, _LOOKED_AT_BYTES = 100_000, 64 * 1024**2  # decisions
 
 
 def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the place and the source of an environment that plays one, None for any other.
+    """Return the place and the source of an environment that plays one; None for any other environment.
 
     Raises:
-        DocumentError: It is no map of the keys that there are, a word is unknown, or rewards are neither read nor
+        DocumentError: The source is no map of known keys, a word is unknown, or rewards are neither read nor
             recomputed.
     """
     plugin = environment.plugin
@@ -59,12 +59,12 @@ class Copies:
 
     Args:
         finder: Of the phase.
-        folder: In which they are kept.
-        phase: As the document has it.
+        folder: For the copies.
+        phase: Of the document.
 
     Attributes:
-        handed: Whose each copy is, where it lies, and the user of that process.
-        begun: Uid of each table that begins with what was recorded -> what it is, and the columns of its sessions.
+        handed: Owner, folder and user of each copy.
+        begun: Uid of each table with recorded sessions -> its source, and the columns of its sessions.
     """
 
     def __init__(self, finder: Finder, folder: Path, phase: PhasePlan) -> None:
@@ -90,7 +90,7 @@ class Copies:
         return replace(phase, environments=environments, episodes=episodes, tables=tables)
 
     def _table(self, table: TablePlan, asked: Filled | None) -> TablePlan:
-        """Return a table with a copy of what it begins with."""
+        """Return a table with a copy of its recorded sessions."""
         if asked is None or table.plugin is None:
             return table
         phase, at = self._phase, asked.at
@@ -112,7 +112,7 @@ class Copies:
         return replace(table, plugin=replace(table.plugin, params=params))
 
     def _environment(self, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> tuple[Any, int | None]:
-        """Return an environment with its copy and a budget, and how many episodes that is."""
+        """Return an environment with its copy and a budget, and the number of episodes."""
         phase, folder = self._phase, self._folder / f"{self._phase.index}-played" / file_name(environment.uid)
         kept = _kept(folder, source)
         digest = self._copy(folder, environment, at, source) if kept is None else kept[1]
@@ -160,7 +160,7 @@ class Copies:
         return spool.close()
 
     def _cap(self, environment: EnvironmentPlan) -> int | None:
-        """Return after how many steps the document ends an episode of an environment, None: it does not."""
+        """Return the number of steps after which the document ends an episode of an environment; None: it does not."""
         if environment.max_steps is not None:
             return environment.max_steps
         caps = []
@@ -171,7 +171,7 @@ class Copies:
 
 
 class Span(NamedTuple):
-    """Say where the stream of a body lies in its recorded episode: the step before it, how many steps, whose worker."""
+    """The place of a body's stream in its recorded episode: the step before it, its number of steps, its worker."""
 
     start: int
     steps: int
@@ -179,11 +179,11 @@ class Span(NamedTuple):
 
 
 Episodes = Sequence[Mapping[Body, Any]]
-"""Recorded episodes, each with what has `start`, `steps` and `worker` of every body in it."""
+"""Recorded episodes, each with `start`, `steps` and `worker` of every body."""
 
 
 def compare(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: Episodes) -> None:
-    """Refuse bodies of the document that were not recorded, and what cannot be played as it was."""
+    """Refuse bodies of the document that were not recorded, and recordings that cannot be played unchanged."""
     static = {body for one in episodes for body, stream in one.items() if stream.start == 0}
     known = ", ".join(f"{agent}/{b}" if agent else "one without a body" for agent, b in sorted(static))
     if phase.bodies is None:
@@ -218,7 +218,7 @@ def compare(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: E
 
 
 def count_of(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: Episodes) -> int | None:
-    """Return how many episodes each worker plays to play every one once; None where a budget says otherwise."""
+    """Return the number of episodes that each worker plays to play every episode once; None with a budget."""
     if phase.episodes is not None or environment.budget_steps or environment.budget_episodes:
         return None
     workers = phase.workers
@@ -234,7 +234,7 @@ def count_of(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: 
 
 
 def _kept(folder: Path, source: Mapping[str, Any]) -> tuple[list[Source], str] | None:
-    """Return what a predecessor has copied of a source, with its digest, None if there is nothing; it is read whole."""
+    """Return a predecessor's copy of a source with its digest, None without one; the copy is read as a whole."""
     kept = read_index(folder)
     if kept is None or not isinstance(kept[0], dict) or kept[0].get("source") != dict(source):
         return None
@@ -251,7 +251,7 @@ def _refuse_flaws(at: str, flaws: Sequence[str]) -> None:
 
 
 def faults(plan: Plan, store: str | None) -> Iterator[tuple[str, str]]:
-    """Yield place and text of what the sources of a plan lack; sources of this run are not there yet."""
+    """Yield place and text of the faults of a plan's sources, except sources of this run, which do not exist yet."""
     anywhere = Finder(plan.uid, "", Path(plan.folder or "."), store)
     for phase in plan.phases:
         try:
@@ -283,7 +283,7 @@ def faults(plan: Plan, store: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _unfit(plan: Plan, phase: PhasePlan, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield what of agents does not fit what their environments, which all play, were recorded to declare."""
+    """Yield faults of agents whose environments all play recordings: ids and spaces that were not recorded so."""
     wrong = misfits(phase, declared)
     yield from wrong
     for agent in [] if wrong else resolve(phase, declared):
@@ -297,7 +297,7 @@ def _unfit(plan: Plan, phase: PhasePlan, declared: Mapping[str, Mapping[str, Any
 
 
 def _blind(plan: Plan, agent: AgentPlan) -> Iterator[tuple[str, str]]:
-    """Yield place and text of brain and array muscle of an agent, where they take bodies of one group alone."""
+    """Yield place and text of an agent's brain and array muscle that take bodies of one group only."""
     for kind, plugin in (("brain", agent.brain), ("muscle", agent.muscle)):
         if plugin is not None:
             cls = registry.load(kind, plugin.name, plan.folder or "", plan.allow)
@@ -306,7 +306,7 @@ def _blind(plan: Plan, agent: AgentPlan) -> Iterator[tuple[str, str]]:
 
 
 def _placed(error: GanglionError, at: str) -> tuple[str, str]:
-    """Return place and text of an error that begins with its place, or with none."""
+    """Return place and text of an error; empty place if the error has none."""
     text = str(error)
     found = _PLACE.match(text)
     return (found[1], text[found.end() :]) if found is not None else (at, text)
@@ -316,7 +316,7 @@ _PLACE = re.compile(r"(\S+:\d+:\d+: [^:\s]+): ")
 
 
 def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declared: dict[str, Any]) -> None:
-    """Look at the first episodes of what an environment is to play, and keep what it declares; raises as `Copies`."""
+    """Read the first episodes of an environment's source, and keep the declarations; raises as `Copies`."""
     asked = source_of(environment)
     if asked is None:
         return
@@ -365,12 +365,12 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
     if not cut:
         compare(phase, environment, at, [*seen.values()])
         count_of(phase, environment, at, [seen[key] for key in sorted(seen)])
-    elif len(seen) > 1:  # the last one may be incomplete
+    elif len(seen) > 1:  # the last episode may be incomplete
         compare(phase, environment, at, [*seen.values()][:-1])
 
 
 def _taught(finder: Finder, plan: Plan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
-    """Look at the first episodes of what a brain is to learn from; raises as `Recordings.prepare`."""
+    """Read the first episodes of a brain's sources; raises as `Recordings.prepare`."""
     strict = bool(entry.get("strict", True))
     grouped = _source(finder, at, entry, agent.name, strict)
     for _, text in _blind(plan, agent) if grouped and strict else ():
@@ -379,7 +379,7 @@ def _taught(finder: Finder, plan: Plan, agent: AgentPlan, at: str, entry: Mappin
 
 
 def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, strict: bool) -> Sequence[str]:
-    """Look at the first sessions of a source, whether they are there and whole; return what is `grouped` of it."""
+    """Check that the first sessions of a source exist and are whole; return its `grouped`."""
     if not finder.is_elsewhere(source):
         _refuse_without_store(finder, at)
         return ()
@@ -393,13 +393,13 @@ def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, stri
 
 
 def _refuse_without_store(finder: Finder, at: str) -> None:
-    """Refuse what an earlier phase of this run is to record, where it has no store."""
+    """Refuse sources of an earlier phase of this run, if the run has no store."""
     if finder.store is None:
         raise DocumentError(f"{at}: {NO_STORE}")
 
 
 def _seen(sizes: Iterable[tuple[int, int]]) -> int:
-    """Look at episodes, of so many decisions and bytes each, until there was much; return how many episodes."""
+    """Read episodes, of so many decisions and bytes each, up to the bounds of a check; return their number."""
     count = decisions = size_bytes = 0
     for steps, size in sizes:
         count, decisions, size_bytes = count + 1, decisions + steps, size_bytes + size
@@ -409,16 +409,16 @@ def _seen(sizes: Iterable[tuple[int, int]]) -> int:
 
 
 def _wanted(session: Session, source: Mapping[str, Any]) -> bool:
-    """Say whether a session from a file is one that its source asks for."""
+    """Return whether a source selects a session of a file."""
     narrow = {key: source[key] for key in ("agent", "environment", "worker") if key in source}
     return all(getattr(session, key) == value for key, value in narrow.items())
 
 
 def _played(found: Recorded, at: str, source: Mapping[str, Any], uid: str) -> Iterator[Session]:
-    """Return the sessions of the environment that is meant: that of the source, else of this uid, or the only one.
+    """Return the sessions of the source's `environment`, else of this uid, or of the only environment.
 
     Raises:
-        DocumentError: There are several, or each session is of several at once.
+        DocumentError: There are several environments, or each session is of several at once.
     """
     known = found.environments
     chosen = source.get("environment") or (uid if uid in known or len(known) != 1 else known[0])
@@ -437,7 +437,7 @@ def _recorded(record: Record, at: str, environment: EnvironmentPlan, flaws: list
 
 
 def _refuse_pace(at: str, environment: EnvironmentPlan, episode: Episode | None) -> None:
-    """Refuse to play by timestamps what has none: sessions of files and tables, or this episode."""
+    """Refuse `pace: recorded` without timestamps: for sessions of files and tables, or for this episode."""
     if environment.params.get("pace") != "recorded":
         return
     if environment.episode_end == "each":

@@ -1,4 +1,4 @@
-"""Environment: plays recorded episodes, step by step, for the bodies that were recorded or for others; nothing runs."""
+"""Environment: plays recorded episodes, step by step, for the recorded bodies or for others, without a simulator."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Body = tuple[str, int]
 _ORDERS, _ACTIONS, _PACES = ("recorded", "shuffled", "sampled"), ("forced", "own"), ("fast", "recorded", "clock")
 _REWARDS = ("recorded", "recompute")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_HELD = 4  # chunks of recorded episodes in memory, beside those that are played
+_HELD = 4  # chunks of recorded episodes in memory, besides those being played
 _MODES = tuple(Mode)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Where the stream of one body in one recorded episode lies: its chunk, its rows there, and what it is."""
+    """The place of one body's stream in one recorded episode: its chunk, its rows there, its episode."""
 
     source: int
     chunk: Chunk
@@ -56,7 +56,7 @@ class Stream:
 
 
 class Recording:
-    """Know the recorded episodes in the files of a copy, and read what is played.
+    """Find and read the recorded episodes in the files of a copy.
 
     Raises:
         StoreError: The copy is gone or damaged.
@@ -103,7 +103,7 @@ class Recording:
         ]
 
     def arrays(self, chunk: Chunk) -> dict[str, Array]:
-        """Return the arrays of a file; the last few are held."""
+        """Return the arrays of a file; the last few files are cached."""
         found = self._held.pop(chunk.file, None)
         if found is None:
             found = read_chunk(self._folder, chunk)
@@ -114,7 +114,7 @@ class Recording:
 
 
 class _Played:
-    """The stream of one body while it is played."""
+    """The stream of one body that is being played."""
 
     def __init__(self, recording: Recording, stream: Stream) -> None:
         self.stream, arrays = stream, recording.arrays(stream.chunk)
@@ -123,7 +123,7 @@ class _Played:
         self.policies = recording.sources[stream.source].policies
 
     def seen(self, name: str, i: int) -> Any:
-        """Return what was shown before step i, from 0; behind the last step the closing one."""
+        """Return the readings before step i, from 0; after the last step the closing ones."""
         return self._seen[name][i]
 
     def row(self, name: str, i: int) -> Any:
@@ -131,30 +131,30 @@ class _Played:
         return self._rows[name][i]
 
     def has(self, name: str) -> bool:
-        """Say whether this was recorded."""
+        """Return whether a kind of values was recorded."""
         return name in self._rows
 
 
 class ReplayEnvironment(Environment):
-    """Play recorded episodes: readings, rewards and ends are those of the record, and no simulator runs.
+    """Play recorded episodes: readings, rewards and ends are recorded ones, and no simulator runs.
 
-    Body b of agent a plays what was recorded of that (a, b), from spawn to retirement where it was spawned; in a phase
-    without bodies the one body plays what the environment as a whole showed. Everything is declared as it was recorded.
+    Body b of agent a plays the record of (a, b), from spawn to retirement if it was spawned; in a phase without bodies
+    the one body plays the record of the environment as a whole. Declarations are the recorded ones.
 
     Params:
-        source: Which episodes: of a run in a store or in files; see `README.md`. Their copies are made before the
-            environment begins, and the process is told where these are.
+        source: The episodes: of a run in a store or in files; see `README.md`. They are copied before the environment
+            begins, and the process gets the folder of the copies.
         order: `recorded`: by phase, worker and number; `shuffled`: drawn without replacement, all of them before any
-            comes again; `sampled`: drawn with replacement. Draws depend on the seed of the environment.
-            Default `recorded`.
-        actions: `forced`: the recorded setpoints are applied, stored and learned from, and what agents propose
-            themselves is kept as `proposed`; `own`: what agents set is applied, and changes nothing of what they see.
-            Default `forced`.
+            comes again; `sampled`: drawn with replacement. Draws depend on the seed of the environment. Default
+            `recorded`.
+        actions: `forced`: the recorded setpoints are applied, stored and learned from, and the agents' own proposals
+            are kept as `proposed`; `own`: the agents' setpoints are applied, without influence on readings. Default
+            `forced`.
         pace: `fast`: as fast as possible; `recorded`: as simulated time passed in the record, by its timestamps;
             `clock`: a tick of simulated time takes a second. Default `fast`.
-        map: `any` deals the recorded bodies out to those of the document in order; None plays each by its name.
-            Default None.
-        reward: `recorded`, or `recompute`: the reward plugin of the document is asked. Default `recorded`.
+        map: `any` assigns the recorded bodies to those of the document in order; None plays each by its name. Default
+            None.
+        reward: `recorded`, or `recompute`: by the reward plugin of the document. Default `recorded`.
 
     Raises:
         ValueError: A word is none of these.
@@ -185,14 +185,14 @@ class ReplayEnvironment(Environment):
         self._now: list[_Played | None] = []  # by row
         self._numbers: list[int] = []  # of the episode of each row, from 0
         self._t = self._made = 0
-        self._began_s: tuple[float, float] | None = None  # by the clock of the machine, and simulated
+        self._began_s: tuple[float, float] | None = None  # the machine's clock, and the simulated time
 
-    # -- declaring ----------------------------------------------------------------------------------------------------
+    # -- declaring ---------------------------------------------------------------------------------------------------
     def start_environment(self) -> EnvironmentBaseline:
         """Read the index of the copy, and begin the first episode.
 
         Raises:
-            ValueError: There is no copy, or bodies of the document that were not recorded.
+            ValueError: There is no copy, or a body of the document was not recorded.
         """
         if "folder" not in self._source:
             raise ValueError("source: recorded episodes are played in a run, which makes copies of them")
@@ -211,7 +211,7 @@ class ReplayEnvironment(Environment):
         return self._baseline()
 
     def _baseline(self) -> EnvironmentBaseline:
-        """Return what is declared, with the first readings of the one body."""
+        """Return the declarations, with the first readings of the one body."""
         spaces = self._spaces
         shown = {} if self.bodies else {uid: rows[0] for uid, rows in self._shown([0], [0]).items()}
         return EnvironmentBaseline(
@@ -223,9 +223,9 @@ class ReplayEnvironment(Environment):
         )
 
     def _share(self) -> None:
-        """Choose the episodes that this worker plays, and whose streams its bodies play.
+        """Choose the episodes of this worker, and the streams of its bodies.
 
-        As many workers as were recorded play what theirs were; others are dealt the episodes in turn.
+        If the number of workers is the recorded one, each plays its own episodes; else episodes are dealt in turn.
         """
         episodes, workers = self._recording.episodes, int(self._source.get("workers", 1))
         found = sorted({stream.worker for one in episodes for stream in one.values()})
@@ -250,9 +250,9 @@ class ReplayEnvironment(Environment):
             self._played = wanted
         self._static = len(self._played)
 
-    # -- episodes -----------------------------------------------------------------------------------------------------
+    # -- episodes ----------------------------------------------------------------------------------------------------
     def _pick(self, number: int, episodes: Sequence[Any]) -> Any:
-        """Return the recorded episode that is played as that of a number."""
+        """Return the recorded episode for the number of an episode."""
         count = len(episodes)
         turn, place = divmod(number, count)
         seed = [self.seed % 2**63, self.worker]
@@ -304,12 +304,12 @@ class ReplayEnvironment(Environment):
 
     _at: list[int] = []  # noqa: RUF012 - the step of each body with episodes of its own; set anew before it is changed
 
-    # -- a step -------------------------------------------------------------------------------------------------------
+    # -- a step ------------------------------------------------------------------------------------------------------
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch | Awaitable[StepBatch]:
         """Play one step of these bodies.
 
         Raises:
-            ValueError: The record has ended and the episode goes on all the same.
+            ValueError: The record has ended and the episode has not.
         """
         rows: list[int] = self.rows.tolist() if self.bodies else [0]
         played: list[_Played] = []
@@ -351,7 +351,7 @@ class ReplayEnvironment(Environment):
         return found if self._pace == "fast" else self._paced(found)
 
     async def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Play one step of the one body, for those who play without the bus."""
+        """Play one step of the one body; for use without the bus."""
         made = self.update_batch({})
         found = made if isinstance(made, StepBatch) else await made
         return EnvironmentState(
@@ -363,19 +363,19 @@ class ReplayEnvironment(Environment):
         )
 
     def _force(self, found: StepBatch, pairs: Sequence[tuple[_Played, int]]) -> None:
-        """Say what was applied, by whose decision, and who decides next."""
+        """Set the applied setpoints, the policies that chose them, and the next decisions."""
         found.applied = {
             uid: self._stacked([one.row(f"actuator {k}", i) for one, i in pairs], space)
             for k, (uid, space) in enumerate(self._spaces["actuator"].items())
         }
-        if not self.bodies or not all(one.has("decided") for one, _ in pairs):  # files say nothing of it
+        if not self.bodies or not all(one.has("decided") for one, _ in pairs):  # files have no record of it
             return
         numbers = [(one, int(one.row("policy", i)), int(one.row("policy_version", i))) for one, i in pairs]
         found.policies = [(one.policies[number] if number >= 0 else None, version) for one, number, version in numbers]
         found.wants = np.array([i + 1 >= one.stream.steps or bool(one.row("decided", i + 1)) for one, i in pairs])
 
     def _close(self, found: StepBatch, pairs: Sequence[tuple[_Played, int]]) -> None:
-        """Say how the episode ends, with its last step."""
+        """Set the end of the episode with its last step."""
         if self._t < self._last and any(self._t < one.stream.start + one.stream.steps for one, _ in pairs):
             return
         if self._t < self._last and self.bodies and self._more():
@@ -384,16 +384,16 @@ class ReplayEnvironment(Environment):
         if 1 in own or 2 in own:
             found.over = "terminated" if 1 in own else "truncated"
         elif not pairs or not (np.asarray(found.terminated) | np.asarray(found.truncated)).all():
-            # The record was cut: by the cap or the budget of the document again, or here.
+            # The record was cut off: the document's cap or budget does so again, or this method.
             cut = self._t == self._source.get("max_steps") or self._made == self._source.get("budget_steps")
             found.over = None if cut else "truncated"
 
     def _more(self) -> bool:
-        """Say whether a body is still to come."""
+        """Return whether a body is still to be spawned."""
         return any(s.start >= self._t for s in self._playing.values())
 
     def _come_and_go(self, found: StepBatch, rows: Sequence[int]) -> None:
-        """Spawn the bodies that came behind this step, and retire those of them that left with it."""
+        """Spawn the bodies that came after this step, and retire spawned bodies that ended with it."""
         if len(self.bodies) <= self._static and not self._playing.keys() - set(self._played):
             return
         leaving: dict[Body, Any] = {}
@@ -421,7 +421,7 @@ class ReplayEnvironment(Environment):
 
     _coming: Sequence[Stream] = ()
 
-    # -- values -------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------------
     def _shown(self, rows: Sequence[int], places: Sequence[int]) -> dict[str, Array]:
         """Return the readings of bodies at these places of their streams."""
         now = [self._now[row] for row in rows]
@@ -445,7 +445,7 @@ class ReplayEnvironment(Environment):
         return f"body {self.bodies[row].agent}/{self.uid}/{self.bodies[row].b}, step {self._t + 1}"
 
     def _time(self, t: int) -> SimTime | None:
-        """Return the simulated time after so many steps of the episode; None where none was recorded."""
+        """Return the simulated time after so many steps of the episode; None if not recorded."""
         if not self._now or self._now[0] is None or not self._now[0].has("own"):
             return None
         for stream in self._playing.values():
@@ -461,7 +461,7 @@ class ReplayEnvironment(Environment):
         return None
 
     async def _paced(self, found: StepBatch) -> StepBatch:
-        """Return a step once as much time has passed as the pace wants."""
+        """Return a step after the time that the pace demands."""
         steps = self._t or self._made
         now_s, clock_s = self._seconds(found.simtime, steps), asyncio.get_running_loop().time()
         if self._began_s is None or now_s < self._began_s[1]:
@@ -471,7 +471,7 @@ class ReplayEnvironment(Environment):
         return found
 
     def _seconds(self, time: SimTime | None, steps: int) -> float:
-        """Return what a simulated time is in seconds of the pace; without ticks, steps are counted."""
+        """Return a simulated time in seconds of the pace; without ticks, steps are counted."""
         if self._pace == "recorded":
             if time is None or time.simtime_timestamp is None:
                 raise ValueError("pace: recorded: no timestamps were recorded; `clock` counts ticks as seconds")
@@ -479,9 +479,9 @@ class ReplayEnvironment(Environment):
             return ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH).total_seconds()
         return float(steps if time is None or time.simtime_ticks is None else time.simtime_ticks)
 
-    # -- where it is --------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
     def save_state(self) -> dict[str, Any]:
-        """Return where in which episodes it is."""
+        """Return the episodes being played and their steps."""
         coming = [[s.body[0], s.body[1]] for s in self._coming]
         spawned = [
             None if one is None or row < self._static else list(one.stream.body) for row, one in enumerate(self._now)
@@ -496,7 +496,7 @@ class ReplayEnvironment(Environment):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where `save_state` was called."""
+        """Restore what `save_state` returned."""
         self._numbers, self._made = list(state["numbers"]), int(state["made"])
         if self.each:
             self._now = [None] * len(self._numbers)
@@ -520,5 +520,5 @@ def _spaces(columns: Sequence[Sequence[str]], source: Source) -> dict[str, Space
 
 
 def _value(array: Any, space: Space) -> Any:
-    """Return a value of a space out of its array."""
+    """Return the value of a space from its array."""
     return space.from_vector(np.asarray(array, space.dtype).reshape(-1))

@@ -1,4 +1,4 @@
-"""Files: recorded sessions in datasets that other tools read, written whole or not at all, read one after another."""
+"""Files: recorded sessions in datasets that other tools read, written atomically, read one after another."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ FORMATS = ("minari-hdf5", "minari-parquet", "parquet", "arrow")
 """The formats of datasets; `minari` is the first of them."""
 
 REVISION = 1
-"""Of what we write beside the arrays; files of a greater one are refused by name."""
-OPEN_MAX = 16  # datasets that are written at a time: each holds up to 8 MiB that wait, and a file
-EPISODE_BYTES_MAX = 4 * 1024**3  # one array of a session, which is held whole: a file can claim to hold anything
-HEAD_BYTES_MAX = 64 * 1024**2  # JSON beside the arrays: the bounds of a large image are text there
+"""Revision of the head beside the arrays; files of a greater one are refused by name."""
+OPEN_MAX = 16  # datasets written at a time: each holds up to 8 MiB and an open file
+EPISODE_BYTES_MAX = 4 * 1024**3  # of one array of a session, which is read as a whole: a file may claim any size
+HEAD_BYTES_MAX = 64 * 1024**2  # of JSON beside the arrays, in which the bounds of a large image are text
 
 _STRANGE = re.compile(r"[^-\w]", re.ASCII)
 _NAME = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
 
 
 class RecordingInvalid(ReplayError, StoreError):
-    """Report a file that holds no sessions that can be taken, with its place: file, session, tick."""
+    """Report a file without valid sessions, with the place: file, session, tick."""
 
 
 def library(name: str, extra: str) -> Any:
-    """Return a module that an extra of this distribution brings; UsageError names the extra where it is missing."""
+    """Return a module of an extra of this distribution; UsageError names a missing extra."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -83,9 +83,9 @@ def library(name: str, extra: str) -> Any:
         raise UsageError(f"{text}: pip install 'ganglion-replay[{extra}]'") from error
 
 
-@lru_cache(maxsize=512)  # the bounds of an image are long texts, and each session asks
+@lru_cache(maxsize=512)  # cached: the bounds of an image are long texts
 def parse_space(text: str) -> Space:
-    """Return the space that a text describes."""
+    """Return the space of a text."""
     return _parsed(text)
 
 
@@ -95,10 +95,10 @@ def text_of(space: Space) -> str:
     return space.to_string()
 
 
-# -- what a dataset says of itself ------------------------------------------------------------------------------------
+# -- heads of datasets ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Form:
-    """Say whose sessions a dataset holds, and of which columns: pairs of full id and space, as text."""
+    """The owner of a dataset's sessions, and its columns: pairs of full id and space, as text."""
 
     run: str
     agent: str
@@ -110,7 +110,7 @@ class Form:
 
     @classmethod
     def of(cls, session: Session) -> Form:
-        """Return the form of the dataset that a session belongs to."""
+        """Return the form of a session's dataset."""
         seen, acted = ([[it.uid, text_of(it.space)] for it in part] for part in (session.sensors, session.actuators))
         whose = session.run, session.agent, session.environment, session.body
         return cls(*whose, seen, acted, _reward_spaces(session))
@@ -122,12 +122,12 @@ class Form:
 
     @property
     def key(self) -> str:
-        """Return what tells datasets apart: equal text is the same one."""
+        """Return the identity of a dataset as text."""
         return json.dumps(list(vars(self).values()))
 
     @property
     def name(self) -> str:
-        """Return the folder of the dataset, without its version; one name may stand for several."""
+        """Return the folder of the dataset without its version; several datasets may share a name."""
         whose = "-".join(_STRANGE.sub("_", part) for part in (self.agent, self.environment))
         return f"{self.namespace(self.run)}/{whose}-{self.body}"
 
@@ -139,13 +139,13 @@ class Form:
 
 
 def _reward_spaces(session: Session) -> Pairs:
-    """Return columns for rewards; where their spaces are not known, an array of several numbers is one column."""
+    """Return columns for rewards; with unknown spaces, an array of several numbers is one column."""
     width, ids, dtype = session.rewards.shape[1], session.reward_ids, session.rewards.dtype
     spaces = list(session.reward_spaces)
     if len(spaces) == len(ids) and sum(space.size for space in spaces) == width:
         if np.result_type(*(space.dtype for space in spaces), *([] if spaces else [dtype])) == dtype:
             return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
-        # One was missing somewhere, which no integer can say.
+        # A missing value needs a float.
         spaces = [Box(-np.inf, np.inf, space.shape, dtype) for space in spaces]
         return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
     if width != len(ids) and len(ids) != 1:
@@ -156,13 +156,13 @@ def _reward_spaces(session: Session) -> Pairs:
 
 
 def head_of(form: Form, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is written beside the arrays of a dataset, as plain values."""
+    """Return the head of a dataset, as plain values."""
     versions = {"ganglion": __version__, "numpy": np.__version__}
     return {"revision": REVISION, **vars(form), **about, "versions": versions}
 
 
 def form_of(head: Any, where: str) -> Form:
-    """Return the form that a head says; RecordingInvalid if it is none of ours, or of a later revision."""
+    """Return the form in a head; RecordingInvalid: the head is not Ganglion's, or of a later revision."""
     try:
         if type(head["revision"]) is not int or head["revision"] > REVISION:
             found = head["revision"]
@@ -181,7 +181,7 @@ def form_of(head: Any, where: str) -> Form:
 
 
 def about_of(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a head says beside the form: the digest of the run's document, where it is known."""
+    """Return the rest of a head: the digest of the run's document, if known."""
     document = head.get("document")
     return {"document": document if isinstance(document, str) else None}
 
@@ -197,10 +197,10 @@ def dtype_of(pairs: Pairs) -> np.dtype[Any]:
     return np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
 
 
-# -- sessions out of columns ------------------------------------------------------------------------------------------
+# -- sessions out of columns ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Columns:
-    """Hold what a file says of one session, before anything is believed.
+    """Hold the unchecked content of one session of a file.
 
     `readings`, `setpoints` and `rewards` are by column; a missing reward or objective is NaN, which is not allowed
     elsewhere. `at` names the session in messages.
@@ -224,10 +224,10 @@ KEY = ("phase", "worker", "episode")
 
 
 def assembled(form: Form, columns: Columns) -> Session:
-    """Return a session whose columns are as its form says.
+    """Return the session of columns after checking them by its form.
 
     Raises:
-        RecordingInvalid: They are not: another count, dtype or shape, NaN, infinity where a bound is finite.
+        RecordingInvalid: A count, dtype or shape differs, or a value is NaN, or infinite beyond a finite bound.
     """
     at, key = columns.at, columns.key
     steps = len(columns.terminated)
@@ -308,7 +308,7 @@ def _matrix(at: str, pairs: Pairs, arrays: Sequence[Array], rows: int, missing: 
 
 
 def _check_numbers(at: str, uid: str, space: Space, flat: Array) -> None:
-    """Refuse NaN, and infinities where a bound is finite."""
+    """Refuse NaN, and infinities beyond finite bounds."""
     if flat.dtype.kind != "f" or np.isfinite(flat).all():
         return
     low = np.ravel(getattr(space, "low", np.full(flat.shape[1], -np.inf)))
@@ -345,9 +345,9 @@ def place_of(session: Session) -> str:
     return f"session {session.run}, phase {session.phase}, worker {session.worker}, {body}, episode {session.episode}"
 
 
-# -- datasets ---------------------------------------------------------------------------------------------------------
+# -- datasets -------------------------------------------------------------------------------------------------------
 class Writer(ABC):
-    """Write the sessions of one dataset; `suspend` lets go of what is open until the next one comes."""
+    """Write the sessions of one dataset; `suspend` closes open files until the next session."""
 
     def __init__(self, folder: Path, name: str, form: Form, about: Mapping[str, Any]) -> None:
         self.folder, self.name, self.form, self.about = folder, name, form, about
@@ -359,7 +359,7 @@ class Writer(ABC):
 
     @abstractmethod
     def suspend(self) -> None:
-        """Write what waits, and close files."""
+        """Write waiting sessions, and close files."""
 
     def close(self) -> None:
         """Complete the dataset."""
@@ -367,7 +367,7 @@ class Writer(ABC):
 
 
 class Layout(NamedTuple):
-    """A format: what writes it, what finds out whether a folder or file is such a dataset, what reads it."""
+    """A format: its writer, its test of a folder or file, its reader."""
 
     writer: Callable[[Path, str, Form, Mapping[str, Any]], Writer]
     is_one: Callable[[Path], bool]
@@ -375,9 +375,9 @@ class Layout(NamedTuple):
 
 
 class Dataset(ABC):
-    """Read one dataset; each iteration reads anew.
+    """Read one dataset; each iteration reads the files again.
 
-    `about` is what `about_of` gives, `form` whose sessions these are, `count` how many, `steps` how many decisions.
+    `about` is the result of `about_of`, `form` the owner, `count` the number of sessions, `steps` that of decisions.
     """
 
     form: Form
@@ -403,13 +403,13 @@ def _known_format(name: str, others: Sequence[str] = ()) -> str:
     return name
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Exported:
-    """Say what was written: the folders of the datasets, how many sessions and steps, and what was not whole.
+    """The result of an export: the folders of the datasets, numbers of sessions and steps, and of incomplete sessions.
 
-    `open` sessions had no end, and are truncated in the files; `without_closing` had no closing readings, in whose
-    place formats of Minari, which need some, repeat the last ones.
+    `open` sessions had no end, and are truncated in the files; `without_closing` had no closing readings, for which
+    formats of Minari, which need some, repeat the last ones.
     """
 
     datasets: list[Path] = field(default_factory=list)
@@ -428,22 +428,22 @@ def export_sessions(
 ) -> Exported:
     """Write sessions into files below a folder, a dataset for each body: `<run>/<agent>-<environment>-<b>-v0`.
 
-    Nothing is lost: dtypes, seeds, whether an episode terminated or was truncated, and the key of each session. One
-    without an end is truncated in the files. What a name may not have in a dataset's is `_` there; where two bodies
-    would share one, or a body has had other spaces in another phase, the version counts on. Sessions are taken one
-    after another, and memory does not grow with them.
+    The files keep dtypes, seeds, whether an episode terminated or was truncated, and the key of each session. A session
+    without an end is truncated in the files. Characters that a dataset's name cannot have become `_`; if two bodies
+    would share a name, or a body had other spaces in another phase, the version is increased. Sessions are written one
+    after another, so that memory does not grow.
 
     Args:
         sessions: At least one; of `sessions`, `import_sessions`, or your own.
-        path: A folder, which is made if it is not there; what is in it stays.
+        path: A folder, which is made if missing; existing files stay.
         format: One of `FORMATS`, or `minari`.
-        progress: Is called with each session that was written.
+        progress: Called with each written session.
 
     Raises:
-        UsageError: The format is unknown, its library missing (the text names the extra), there is no session, or a
-            dataset of that name is there; the folder is as it was, here and below.
-        RecordingInvalid: A session has no steps, or NaN where a number belongs.
-        DiskError: It cannot be written.
+        UsageError: The format is unknown, its library is missing (the text names the extra), there is no session, or
+            a dataset of that name exists; the folder does not change, here and below.
+        RecordingInvalid: A session has no steps, or NaN in place of a number.
+        DiskError: A file cannot be written.
     """
     layout = layout_of(_known_format(format))
     target = Path(path).absolute()
@@ -458,7 +458,7 @@ def export_sessions(
 
 @contextlib.contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """Yield a hidden folder on the same disk, which is gone afterwards."""
+    """Yield a hidden folder on the same disk, which is removed afterwards."""
     home = next(path for path in (target, *target.parents) if path.is_dir())
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target}: expected a folder, found a file")
@@ -474,7 +474,7 @@ def _written(
 ) -> Exported:
     documents: Mapping[str, str] = getattr(sessions, "documents", {})
     writers: dict[str, Writer] = {}
-    active: dict[str, None] = {}  # the keys of those that are open, the one that waited longest first
+    active: dict[str, None] = {}  # the keys of open datasets, the least recently used first
     open_, without_closing = 0, 0
     for session in sessions:
         form = Form.of(session)
@@ -507,7 +507,7 @@ def _written(
 
 
 def _free_name(base: str, taken: set[str], target: Path) -> str:
-    """Return a name with the next version; one that is in the target folder is nobody's to replace."""
+    """Return a name with the next version; a dataset in the target folder is never replaced."""
     version = 0
     while f"{base}-v{version}" in taken:
         version += 1
@@ -518,7 +518,7 @@ def _free_name(base: str, taken: set[str], target: Path) -> str:
 
 
 def checked(session: Session) -> tuple[Session, bool]:
-    """Return a session with an end, and whether it had none; refuse what must not be in a file."""
+    """Return a session with an end, and whether it had none; refuse an invalid session."""
     at = place_of(session)
     if not len(session):
         raise RecordingInvalid(f"{at}: expected at least one step, found none")
@@ -537,7 +537,7 @@ def checked(session: Session) -> tuple[Session, bool]:
 
 
 def _moved(folder: Path, target: Path, datasets: Sequence[Path]) -> None:
-    """Move what is complete to its place; nothing stays of it where that fails."""
+    """Move complete datasets to their place; undo all moves on failure."""
     for place in sorted(folder.rglob("*")):
         sync(place)
     made: list[Path] = []
@@ -562,9 +562,9 @@ def _moved(folder: Path, target: Path, datasets: Sequence[Path]) -> None:
         raise
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------------------------
 class ImportedSessions(SessionSource):
-    """Read the sessions of datasets, one after another; see `import_sessions`. `datasets` are they, by place."""
+    """Read the sessions of `datasets` (by place), one after another; see `import_sessions`."""
 
     def __init__(self, datasets: Mapping[Path, Dataset]) -> None:
         self.datasets = datasets
@@ -572,12 +572,12 @@ class ImportedSessions(SessionSource):
         self.documents = {run: document for run, document in known if document is not None}
 
     def __len__(self) -> int:
-        """Return how many sessions there are."""
+        """Return the number of sessions."""
         return sum(one.count for one in self.datasets.values())
 
     @property
     def decisions(self) -> int:
-        """Return how many decisions all sessions have together."""
+        """Return the number of decisions of all sessions."""
         return sum(one.steps for one in self.datasets.values())
 
     def __iter__(self) -> Iterator[Session]:
@@ -586,21 +586,21 @@ class ImportedSessions(SessionSource):
 
 
 def import_sessions(path: str | PathLike[str], format: str = "auto") -> ImportedSessions:  # noqa: A002
-    """Return the sessions of files, those of ours and of others; they are read one after another.
+    """Return the sessions of files of Ganglion or of other programs; they are read one after another.
 
-    Sessions come dataset by dataset, by name, in the order of the files. What was exported comes back as it was, but
-    for an end that was missing. Of datasets of others the run has the name of the dataset, the agent is `agent`, the
+    Sessions come dataset by dataset, by name, in the order of the files. Exported sessions come back unchanged except
+    for a missing end. For datasets of other programs the run has the name of the dataset, the agent is `agent`, the
     environment `environment`, the body 0, and ids are `environment.observation`, `environment.action` and
-    `environment.reward`, or those of the parts of a space of several. Nothing that is read is executed.
+    `environment.reward`, or those of the parts of a composite space. Nothing in the files is executed.
 
     Args:
-        path: A dataset, a file of one, or a folder below which there are some.
-        format: One of `FORMATS`, `minari`, or `auto`, by which each dataset is taken for what it is.
+        path: A dataset, a file of a dataset, or a folder with datasets below.
+        format: One of `FORMATS`, `minari`, or `auto`, which recognises each dataset.
 
     Raises:
         UsageError: There is no such dataset, or the library of its format is missing (the text names the extra).
-        RecordingInvalid: What a dataset says of itself cannot be read; while sessions are read, whatever is wrong with
-            one: file, session and tick.
+        RecordingInvalid: The head of a dataset cannot be read; while sessions are read, a fault of a session, with
+            file, session and tick.
     """
     place = Path(path).absolute()
     wanted = _known_format(format, ["auto"])
@@ -623,7 +623,7 @@ def import_sessions(path: str | PathLike[str], format: str = "auto") -> Imported
 
 
 def _folders(place: Path) -> Iterator[Path]:
-    """Yield a place and all that are below it, in order; what is below a dataset is part of it, as the caller sees."""
+    """Yield a folder and all folders below it in order; the caller stops at a dataset."""
     inside: list[Path] = []
     for folder, names, files in os.walk(place, followlinks=False) if place.is_dir() else [(str(place), [], [])]:
         names[:] = sorted((name for name in names if not name.startswith(".")), key=_by_number)
@@ -644,12 +644,12 @@ def _is_any(place: Path) -> bool:
 
 
 def _by_number(name: str) -> list[Any]:
-    """Return what sorts names as people do: body 2 before body 10."""
+    """Return a key that sorts body 2 before body 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file says; RecordingInvalid names it."""
+    """Return the value of a JSON file; RecordingInvalid names the file."""
     try:
         if path.stat().st_size > HEAD_BYTES_MAX:
             raise RecordingInvalid(f"{path}: expected at most {HEAD_BYTES_MAX} bytes of JSON")
@@ -659,19 +659,19 @@ def read_json(path: Path) -> Any:
 
 
 def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Found:
-    """Return the sessions of files that a source of a document names by `path`, and `format`.
+    """Return the sessions of the files that a source of a document names by `path` and `format`.
 
-    Keys of the source beside these leave out sessions: `agent`, `environment`, `mode`, `worker`.
+    Other keys of the source select sessions: `agent`, `environment`, `mode`, `worker`.
 
     Raises:
-        DocumentError: There are none, or what is there cannot be read; it begins with `at`.
+        DocumentError: There are no sessions, or the files cannot be read; the text begins with `at`.
     """
     path = finder.folder / str(source["path"])
     told = f"recorded episodes in {path}"
     only = {name: source[name] for name in ("agent", "environment", "mode", "worker") if source.get(name) is not None}
     try:
         imported = import_sessions(path, str(source.get("format") or "auto"))
-        for session in imported:  # read whole, so that what is damaged is found before anything starts
+        for session in imported:  # read as a whole, to find damage before anything starts
             checked(session)
     except (UsageError, StoreError) as error:
         raise DocumentError(f"{at}: {error}") from error
@@ -687,13 +687,13 @@ def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Found:
     return Found(told, str(path), chosen, environments=homes)
 
 
-# -- views ------------------------------------------------------------------------------------------------------------
+# -- views ----------------------------------------------------------------------------------------------------------
 def rlds_view(session: Session) -> dict[str, Any]:
-    """Return a session as RLDS has it: a row for each observation, the last of which has no action any more.
+    """Return a session in the form of RLDS: a row for each observation, the last one without an action.
 
     Returns:
         `observation` and `action`, by full id; `reward` (the sum of a decision's), `discount`, `is_first`, `is_last`
-        and `is_terminal`, each `[T + 1]`, or `[T]` where the closing readings are not known. In the row of the
+        and `is_terminal`, each `[T + 1]`, or `[T]` without known closing readings. In the row of the
         closing readings actions are zeros.
     """
     rows = len(session.observations)

@@ -19,14 +19,14 @@ from ganglion_replay.files import Form, ImportedSessions, parse_space, place_of,
 
 __all__ = ["store_sessions"]
 
-_COMMIT_STEPS = 10_000  # rows that wait for a transaction
-_KINDS = {"sensor": "sensors", "actuator": "actuators", "reward": "rewards"}  # of declarations, of a form
+_COMMIT_STEPS = 10_000  # rows per transaction
+_KINDS = {"sensor": "sensors", "actuator": "actuators", "reward": "rewards"}
 _FLAGS = (1, 2)  # terminated, truncated
 
 
 @dataclass
 class _Phase:
-    """Know what a phase of a run has: names of bodies in the order in which they come, columns, modes."""
+    """Hold the bodies of a phase in order of appearance, its columns and modes."""
 
     name: str
     modes: dict[str, None] = field(default_factory=dict)
@@ -37,21 +37,22 @@ class _Phase:
 def store_sessions(
     sessions: ImportedSessions, uri: str, run: str | None, origin: str, progress: Callable[[Session], None]
 ) -> list[str]:
-    """Write sessions into a store, a run for each that they are of; return the ids.
+    """Write sessions into a store, one run for each run of the sessions; return the ids.
 
-    They are read twice: first to see that all of it is right. The episodes of each body are its own, whatever they
-    were when they were recorded. What a run has besides is not in files: models, signals, metrics, seeds of episodes.
+    Sessions are read twice, first to check all of them. Each body has episodes of its own, whatever was recorded.
+    Files lack the rest of a run: models, signals, metrics, seeds of episodes.
 
     Args:
         sessions: Of files.
-        uri: Of the store, which is made if there is none.
-        run: The id that their run gets; None is that of the files.
-        origin: Where they come from, in words, for the reason of the run.
-        progress: Is called with each session that was written.
+        uri: Of the store, which is made if missing.
+        run: The id of the new run; None is that of the files.
+        origin: The source in words, for the reason of the run.
+        progress: Called with each written session.
 
     Raises:
-        UsageError: A run of that id is there, an id was given for several, or agents see an environment unalike.
-        StoreError: Something is wrong in the files, or the store cannot be written; it is as it was.
+        UsageError: The store has a run of that id, an id was given for several runs, or agents see an environment with
+            different columns.
+        StoreError: A file has a fault, or the store cannot be written; the store does not change.
     """
     runs: dict[str, dict[int, _Phase]] = {}
     for session in sessions:
@@ -144,7 +145,7 @@ def _write(
 
 
 def _opening(index: int, phase: _Phase) -> Iterator[list[Any]]:
-    """Yield what comes before the rows of a phase."""
+    """Yield the records before the rows of a phase."""
     seen: set[str] = set()
     pairs = {(agent, environment): form for (agent, environment, _), form in phase.bodies.items()}
     for (_, environment), form in pairs.items():
@@ -181,7 +182,7 @@ def _rows(session: Session, phase: _Phase) -> Iterator[list[Any]]:
     ]
     at = [session.phase, session.mode.value, session.worker]
     yield ["resets", *at, session.environment, [[episode, 0, max(ticks[0], 0), None, None, seat, readings[0]]]]
-    known = count if session.has_final else count - 1  # a step without the readings behind it is none
+    known = count if session.has_final else count - 1  # a step needs the readings after it
     steps = [
         [
             *(episode, np.array([i + 1], "<i4").tobytes(), ticks[i], None, None, seat),
@@ -216,7 +217,7 @@ def _rows(session: Session, phase: _Phase) -> Iterator[list[Any]]:
 
 
 def _blocks(columns: list[np.ndarray[Any, Any]]) -> list[bytes]:
-    """Return the values of each row as bytes, column behind column."""
+    """Return the values of each row as bytes, column after column."""
     lines = [
         [row.tobytes() for row in np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<"))]
         for column in columns

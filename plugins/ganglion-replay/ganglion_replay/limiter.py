@@ -1,4 +1,4 @@
-"""Limiter: how often recorded steps may be drawn for each one that is inserted."""
+"""Limiter: the number of draws of recorded steps for each inserted one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 
 class RateLimiter:
-    """Hold draws and inserts of a table to a rate, within a buffer; it says what is allowed, and waits for nothing.
+    """Bound draws and inserts of a table to a rate, within a buffer; the methods answer at once, without waiting.
 
     With d = inserts * samples_per_insert - samples, a draw is allowed from `min_size` inserts on while d stays at or
     above `low`, an insert up to `min_size`, and further while d stays at or below `high`.
 
     Args:
-        samples_per_insert: How many draws an insert pays for, above 0.
+        samples_per_insert: Draws per insert, above 0.
         min_size: Inserts before the first draw, at least 1.
-        buffer: How far d may be from samples_per_insert * min_size, at least 1 and `samples_per_insert`.
-        clock: Gives seconds; by it `state` says since when a side is blocked.
+        buffer: The most distance of d from samples_per_insert * min_size, at least 1 and `samples_per_insert`.
+        clock: Returns seconds, for the begin of a block in `state`.
 
     Raises:
         ValueError: A number is below its bound.
@@ -41,16 +41,16 @@ class RateLimiter:
 
     @property
     def d(self) -> float:
-        """How many draws have been paid for and not been made."""
+        """The draws that inserts allow and that were not made."""
         return self.inserts * self._rate - self.samples
 
     def can_insert(self, n: int = 1) -> bool:
-        """Say whether n inserts are allowed now; if not, inserting is blocked from then on."""
+        """Return whether n inserts are allowed now; if not, record that inserts are blocked."""
         allowed = self.inserts + n <= self.min_size or self.d + n * self._rate <= self.high
         return self._told("insert", allowed)
 
     def can_sample(self, n: int = 1) -> bool:
-        """Say whether n draws are allowed now; if not, sampling is blocked from then on."""
+        """Return whether n draws are allowed now; if not, record that draws are blocked."""
         return self._told("sample", self.inserts >= self.min_size and self.d - n >= self.low)
 
     def _told(self, side: str, allowed: bool) -> bool:
@@ -71,7 +71,7 @@ class RateLimiter:
         self._blocked = self._since_s = None
 
     def state(self) -> dict[str, Any]:
-        """Return inserts, samples, d, low, high; `blocked` is insert, sample or None, `since` when it began, in s."""
+        """Return inserts, samples, d, low, high; `blocked` is insert, sample or None, `since` is its begin, s."""
         return {
             "inserts": self.inserts,
             "samples": self.samples,

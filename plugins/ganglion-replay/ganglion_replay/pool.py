@@ -1,4 +1,4 @@
-"""Pool: recorded sessions to draw from, and the batches that are drawn, which are functional environments."""
+"""Pool: recorded sessions to draw from, and drawn batches, which are functional environments."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _FLAGS = ("is_alive", "terminated", "truncated", "is_first")
 
 
 class ReplayError(Exception):
-    """Report what recorded experience cannot give, or cannot take."""
+    """The base of errors of recorded experience."""
 
 
 class PoolEmpty(ReplayError):
-    """Report that nothing can be drawn from a pool without sessions."""
+    """Report a draw from a pool without sessions."""
 
 
 class PoolShort(ReplayError):
-    """Report that there are fewer sessions or windows than were asked for."""
+    """Report fewer sessions or windows than requested."""
 
 
 class PoolMismatch(ReplayError):
-    """Report data that are not as the pool declares them; the pool is as it was."""
+    """Report data that do not fit the pool's declarations; the pool does not change."""
 
 
 class PoolTimeout(ReplayError):
-    """Report that sessions were awaited in vain."""
+    """Report that a wait for sessions timed out."""
 
 
 class ReplayEnd(ReplayError):
-    """Report that nothing is recorded behind the last observation."""
+    """Report that nothing is recorded after the last observation."""
 
 
-# -- batches ----------------------------------------------------------------------------------------------------------
+# -- batches --------------------------------------------------------------------------------------------------------
 class _Recorded(FunctionalEnvironment):
-    """Be a world whose state is a tick, and whose observations are the recorded ones, whatever is done.
+    """A world whose state is a tick, and whose observations are recorded ones, whatever the actions.
 
     Row i is session i of the batch that `_played` returns.
     """
@@ -86,7 +86,7 @@ class _Recorded(FunctionalEnvironment):
         return self.state_items.give({"tick": ticks}), self.observation_items.give(seen)
 
     def step(self, states: Mapping[str, Any], actions: Mapping[str, Any]) -> FunctionalStep:
-        """Return what is recorded of a step: rewards too, and whether a session is alive in the next one."""
+        """Return the recorded step: observations, rewards, and whether a session is alive in the next tick."""
         new, seen = self.results(states, actions)
         batch = self._played()
         rows, ticks = np.arange(len(batch.lengths)), states["tick"]
@@ -106,32 +106,32 @@ def _form(items: Items) -> Any:
 
 
 class SessionBatchEnvironment(_Recorded):
-    """Hold recorded sessions side by side; all arrays are copies that nobody can write to.
+    """Hold recorded sessions side by side; all arrays are read-only copies.
 
-    A shorter session is padded with zeros that are not alive. As a functional environment the batch plays what is
-    recorded, see `ganglion.sdk.FunctionalEnvironment`: its state is the tick.
+    A shorter session is padded with zeros that are not alive. As a functional environment the batch plays the record,
+    see `ganglion.sdk.FunctionalEnvironment`: its state is the tick.
 
     Args:
-        observations: Of each item `[n, T + 1, *shape]`, or `[n, T, *shape]` where the closing one is not known: zeros
-            stand for it then. One item may be given bare.
+        observations: Of each item `[n, T + 1, *shape]`, or `[n, T, *shape]` without known closing ones, which are zeros
+            then. One item may be given bare.
         single_observation_shapes: The shapes of one observation, in the order of the items; "all_scalar": each is ().
         actions: Likewise `[n, T, *shape]`; None is none.
         single_action_shapes: Likewise.
         rewards: `[n, T]`; None is zeros.
         is_alive: `[n, T]`; None is all alive.
-        preceding_agent_memories: Of each item `[n, *shape]`, what the agent remembered before tick 0; None is none.
-        kept: What a pool knows beside, by the names of the attributes.
+        preceding_agent_memories: Of each item `[n, *shape]`, the agent's memory before tick 0; None is none.
+        kept: Further attributes, by name.
 
     Attributes:
         observations, actions, preceding_agent_memories: Lists of arrays in declared order.
         rewards: `[n, T]` float64.
         is_alive, terminated, truncated, is_first: `[n, T]` bool.
         lengths: `[n]`, ticks of each session.
-        has_final: `[n]` bool, whether the observation behind the last tick is known.
+        has_final: `[n]` bool, whether the observation after the last tick is known.
         indices, ids: `[n]`, the places in the pool at the time of the draw, and the pool's ids.
         starts: `[n]`, the tick of the session that is tick 0 here.
         shown: The observations by name.
-        last_tick: Of which an observation is known of some session.
+        last_tick: The last tick with a known observation of some session.
 
     Raises:
         PoolMismatch: The arrays do not fit each other.
@@ -193,7 +193,7 @@ class SessionBatchEnvironment(_Recorded):
 
     @classmethod
     def held(cls, world: FunctionalEnvironment, **kept: Any) -> SessionBatchEnvironment:
-        """Return a batch of a world with these items, of arrays of its own that fit, by the names of the attributes."""
+        """Return a batch of a world with these items, of fitting arrays by the names of the attributes."""
         found = cls.__new__(cls)
         Environment.__init__(found)
         for part in kept.values():
@@ -205,7 +205,7 @@ class SessionBatchEnvironment(_Recorded):
         return found
 
     def __len__(self) -> int:
-        """Return how many sessions there are."""
+        """Return the number of sessions."""
         return len(self.lengths)
 
     def _played(self) -> SessionBatchEnvironment:
@@ -213,7 +213,7 @@ class SessionBatchEnvironment(_Recorded):
 
 
 def _played_of(batch: SessionBatchEnvironment) -> dict[str, Any]:
-    """Return what a batch plays: its observations by name, and the last tick of which one is known."""
+    """Return a batch's observations by name, and the last tick with a known one."""
     shown = dict(zip(batch.observation_items.shapes, batch.observations, strict=True))
     return {"shown": shown, "last_tick": int((batch.lengths - ~batch.has_final).max(initial=0))}
 
@@ -243,10 +243,10 @@ def _fixed(array: Any, dtype: DTypeLike | None = None) -> Array:
     return found
 
 
-# -- what is given to a pool ------------------------------------------------------------------------------------------
+# -- input of a pool ------------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Given:
-    """One session that has been checked: rows of all columns, one more than ticks, and what precedes them."""
+    """One checked session: rows of all columns, one more than ticks, and the preceding memory."""
 
     columns: dict[str, Array]
     memories: list[Array] | None
@@ -255,12 +255,12 @@ class _Given:
 
     @property
     def size_bytes(self) -> int:
-        """Return how long its arrays are."""
+        """Return the bytes of its arrays."""
         return sum(array.nbytes for array in (*self.columns.values(), *(self.memories or ())))
 
 
 class SessionUpdates(Mapping[str, Any]):
-    """Show what a replacement of a pool's sessions would be; nothing changes before `apply`.
+    """Hold a replacement of a pool's sessions; nothing changes before `apply`.
 
     Its keys are the parameters of `load_sessions`; each value is a list with an array per session, of observations,
     actions and memories a list of such lists in declared order.
@@ -296,7 +296,7 @@ class SessionUpdates(Mapping[str, Any]):
 
 
 class _Reader:
-    """Take sessions as callers give them, and hold them to what a pool declares."""
+    """Check sessions of callers by a pool's declarations."""
 
     def __init__(self, items: Mapping[str, Items], cast: bool) -> None:
         self._items, self._cast = items, cast
@@ -314,7 +314,7 @@ class _Reader:
         is_first: Any = None,
         prev_memory: Any = None,
     ) -> list[_Given]:
-        """Return the sessions; PoolMismatch names what does not fit, with its session and tick."""
+        """Return the sessions; PoolMismatch names a misfit, with session and tick."""
         rewards = [self._array("rewards", s, one, np.dtype(np.float64), ()) for s, one in enumerate(_rows(reward_seq))]
         columns = {
             **self._of_items("observation", observation_sequences, len(rewards)),
@@ -437,7 +437,7 @@ def _padded(column: Array, rows: int) -> Array:
 
 
 def _rows(given: Any) -> Any:
-    """Return what is given of each session: something with a length, whose entries are rows."""
+    """Return the rows of each session: an object with a length, whose entries are rows."""
     listed = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim > 0)
     if listed and (not len(given) or np.ndim(given[0]) > 0):
         return given
@@ -445,7 +445,7 @@ def _rows(given: Any) -> Any:
 
 
 def _by_item(items: Items, given: Any, axes: int) -> dict[str, Any]:
-    """Return what is given by item; the only item may be given bare, its arrays have so many axes before the shape."""
+    """Return the arrays by item; a single item may be given bare, with so many axes before its shape."""
     names, what = list(items.shapes), f"{items.kind}s"
     if isinstance(given, Mapping):
         if given.keys() != items.shapes.keys():
@@ -474,7 +474,7 @@ def _words(column: str) -> str:
     return f"{kind} {name!r}" if name else kind
 
 
-# -- a pool -----------------------------------------------------------------------------------------------------------
+# -- a pool ---------------------------------------------------------------------------------------------------------
 class _Known(NamedTuple):
     """One session of a pool: where its rows begin, counted over all that ever were."""
 
@@ -494,13 +494,13 @@ class _Ring:
         self.clear()
 
     def clear(self, rows: int = 0) -> None:
-        """Forget all rows; numbers go on from `rows`."""
+        """Remove all rows; numbers continue from `rows`."""
         self._offset, self._capacity = rows, 0
         self.begin = self.end = rows
         self._arrays = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in self._kinds.items()}
 
     def append(self, columns: Mapping[str, Array], rows: int) -> int:
-        """Take rows behind the others; return the number of the first."""
+        """Append rows; return the number of the first."""
         if self.end - self._offset + rows > self._capacity:
             kept = self.end - self.begin
             capacity = max(self._capacity, 2 * (kept + rows))
@@ -516,7 +516,7 @@ class _Ring:
         return first
 
     def drop(self, rows: int) -> None:
-        """Forget the oldest rows."""
+        """Remove the oldest rows."""
         self.begin += rows
 
     def all(self, name: str) -> Array:
@@ -529,13 +529,13 @@ class _Ring:
         return found
 
     def windows(self, begins: Array, lengths: Array, rows: int) -> Array:
-        """Return the places `[n, rows]` of rows from each of these numbers on, so many each, and zeros behind."""
+        """Return the places `[n, rows]` of so many rows from each of these numbers on, padded with the row of zeros."""
         columns = np.arange(rows)
         return np.where(columns < lengths[:, None], (begins - self._offset)[:, None] + columns, self._capacity)
 
     def at(self, name: str, places: Array) -> Array:
         """Return copies of the rows of `windows`."""
-        return self._arrays[name].take(places, axis=0, mode="clip")  # all are within: it need not look
+        return self._arrays[name].take(places, axis=0, mode="clip")  # all are within bounds: no check needed
 
     def put(self, name: str, numbers: Array, values: Any) -> None:
         """Write rows by their numbers."""
@@ -543,7 +543,7 @@ class _Ring:
 
 
 class Steps(NamedTuple):
-    """Give steps of sessions: where they are, how they are to be weighed, and lists of arrays in declared order."""
+    """Steps of sessions: places, weights, and lists of arrays in declared order."""
 
     ids: Array
     ticks: Array
@@ -571,11 +571,11 @@ def _locked(method: _F) -> _F:
 class SessionPoolEnvironment(_Recorded):
     """Keep recorded sessions, and draw batches, slices and single steps from them; new pools are empty.
 
-    A session is the stream of one body: T ticks of actions, rewards and flags, T observations or one more, and what
-    the agent remembered before. Methods may be called from several threads. Draws depend on the seed and on the calls
-    made before, on nothing else. As a functional environment the pool plays all its sessions, see
-    `SessionBatchEnvironment`; as an environment of a document, by a subclass that has loaded some, each body plays one,
-    which is drawn anew by the seed of each episode.
+    A session is the stream of one body: T ticks of actions, rewards and flags, T observations or one more, and the
+    agent's memory before them. Methods may be called from several threads. Draws depend only on the seed and on earlier
+    calls. As a functional environment the pool plays all its sessions, see `SessionBatchEnvironment`; as an environment
+    of a document, by a subclass that has loaded sessions, each body plays one session, drawn by the seed of each
+    episode.
 
     Args:
         observations: So many scalar items of float32, or a list of (name, shape, dtype).
@@ -583,9 +583,9 @@ class SessionPoolEnvironment(_Recorded):
         agent_memories: Likewise, of float32.
         default_action_dtype: Of actions that are given by their number.
         rng_seed: Of all draws.
-        capacity: How many sessions are kept at most, or a map {sessions, steps, bytes}, of which the one that is
-            reached first counts; None is without bound. The oldest sessions are dropped.
-        on_short: What `sample_session_batch` does where there are too few sessions.
+        capacity: The most sessions, or a map {sessions, steps, bytes}, of which the first one reached counts; None is
+            without bound. The oldest sessions are dropped.
+        on_short: What `sample_session_batch` does with too few sessions.
         ragged: Whether sessions may differ in their numbers of ticks.
 
     Raises:
@@ -624,7 +624,7 @@ class SessionPoolEnvironment(_Recorded):
         self._ring = _Ring(kinds)
         self._sessions: deque[_Known] = deque()
         self._next_id, self._steps, self._bytes, self._greatest = 0, 0, 0, 1.0
-        self._known: dict[str, Any] = {}  # what follows from the sessions, until they change
+        self._known: dict[str, Any] = {}  # derived from the sessions, until they change
         self._hosted: dict[int, SessionBatchEnvironment] = {}  # on the bus: the session that each body plays
 
     @classmethod
@@ -633,11 +633,11 @@ class SessionPoolEnvironment(_Recorded):
 
         Args:
             sessions: At least one, all with the same sensors and actuators.
-            rewards: What counts as reward, `[T]`; None is the sum of a decision's rewards.
+            rewards: Returns the reward of each tick, `[T]`; None is the sum of a decision's rewards.
             options: Of the pool.
 
         Raises:
-            PoolEmpty: There is none.
+            PoolEmpty: There is no session.
         """
         found = list(sessions)
         if not found:
@@ -659,7 +659,7 @@ class SessionPoolEnvironment(_Recorded):
             )
         return pool
 
-    # -- sessions come and go -----------------------------------------------------------------------------------------
+    # -- adding and removing -----------------------------------------------------------------------------------------
     def load_sessions(
         self,
         observation_sequences: Sequences,
@@ -669,18 +669,18 @@ class SessionPoolEnvironment(_Recorded):
         prev_memories: Any = None,
         **flags: Any,
     ) -> Array:
-        """Replace all sessions; return the ids of the new ones, which were never used before.
+        """Replace all sessions; return the ids of the new ones, which are never reused.
 
         Args:
             observation_sequences: Of each item `[n, T, *shape]` or `[n, T + 1, *shape]`, with the closing ones.
             action_sequences: Of each item `[n, T, *shape]`.
             reward_seq: `[n, T]`.
-            is_alive: `[n, T]`; None: alive up to the first tick that ends, and again from each that is a first one.
+            is_alive: `[n, T]`; None: alive up to the first end, and again from each tick with `is_first`.
             prev_memories: Of each item `[n, *shape]`; None is none.
             flags: `terminated`, `truncated` and `is_first`, `[n, T]` each; None is nowhere.
 
         Raises:
-            PoolMismatch: Something is not as declared; the pool is as it was.
+            PoolMismatch: An array is not as declared; the pool does not change.
         """
         return self.get_session_updates(
             observation_sequences, action_sequences, reward_seq, is_alive, prev_memories, **flags
@@ -697,7 +697,7 @@ class SessionPoolEnvironment(_Recorded):
         max_pool_size: int | None = None,
         **flags: Any,
     ) -> Array:
-        """Add sessions behind the others, and drop the oldest until the bounds hold; return the ids of the new ones.
+        """Append sessions, and drop the oldest until the bounds hold; return the ids of the new ones.
 
         Arguments and errors are those of `load_sessions`; `max_pool_size` bounds the number of sessions for this call.
         """
@@ -718,10 +718,10 @@ class SessionPoolEnvironment(_Recorded):
         cast_dtypes: bool = True,
         **flags: Any,
     ) -> SessionUpdates:
-        """Return what `load_sessions` would do; its `apply` does it.
+        """Check arguments of `load_sessions`; return an object whose `apply` carries it out.
 
         Args:
-            cast_dtypes: Whether another dtype is taken where all values fit; else it is a PoolMismatch.
+            cast_dtypes: Whether another dtype is accepted if all values fit; else it is a PoolMismatch.
         """
         given = _Reader(self._items, cast_dtypes).read(
             observation_sequences, action_sequences, reward_seq, is_alive, prev_memories, **flags
@@ -781,9 +781,9 @@ class SessionPoolEnvironment(_Recorded):
             self._steps -= oldest.length
             self._bytes -= oldest.size_bytes
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
     def __len__(self) -> int:
-        """Return how many sessions there are."""
+        """Return the number of sessions."""
         return len(self._sessions)
 
     @property
@@ -805,7 +805,7 @@ class SessionPoolEnvironment(_Recorded):
         return found
 
     def _each(self, name: str) -> Array:
-        """Return what is known of each session."""
+        """Return a column with an entry for each session."""
         dtype = bool if name == "has_final" else np.int64
         return self._of(name, lambda: np.array([getattr(one, name) for one in self._sessions], dtype))
 
@@ -815,9 +815,9 @@ class SessionPoolEnvironment(_Recorded):
             raise PoolEmpty("the pool has no sessions")
         return self._of("played", lambda: self.select_session_batch(np.arange(len(self._sessions))))
 
-    # -- hosted by the bus --------------------------------------------------------------------------------------------
+    # -- hosted by the bus -------------------------------------------------------------------------------------------
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
-        """Begin an episode of each of these bodies, which plays a session drawn anew, by the seed of the episode.
+        """Begin an episode of each of these bodies, with a session drawn by the seed of the episode.
 
         Raises:
             PoolEmpty: There is no session.
@@ -832,10 +832,10 @@ class SessionPoolEnvironment(_Recorded):
         return self._seen(rows)
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
-        """Show what is recorded of the next step, whatever is set; behind the last one the episode is truncated.
+        """Return the recorded next step, whatever is set; the last step truncates the episode.
 
         Raises:
-            ReplayEnd: Nothing is recorded of the step of some body.
+            ReplayEnd: The step of some body is not recorded.
         """
         rows = self.rows if self.bodies else np.zeros(1, np.int64)
         played = [(self._hosted[row], int(self._states["tick"][row])) for row in rows.tolist()]
@@ -856,7 +856,7 @@ class SessionPoolEnvironment(_Recorded):
         }
 
     def save_state(self) -> dict[str, Any]:
-        """Return at which tick of which session each body is."""
+        """Return the session and tick of each body."""
         rows = np.array(list(self._hosted), np.int64)
         return {**super().save_state(), "rows": rows, "ids": np.array([int(b.ids[0]) for b in self._hosted.values()])}
 
@@ -868,13 +868,13 @@ class SessionPoolEnvironment(_Recorded):
             int(row): self.select_session_batch([place]) for row, place in zip(state["rows"], places, strict=True)
         }
 
-    # -- sessions -----------------------------------------------------------------------------------------------------
+    # -- sessions ----------------------------------------------------------------------------------------------------
     @_locked
     def select_session_batch(self, selector: Any) -> SessionBatchEnvironment:
-        """Return sessions by their places in the pool, in this order, as often as they are named.
+        """Return sessions by their places in the pool, in this order, with repetitions.
 
         Raises:
-            IndexError: A place is none of the pool's, negative, or no integer.
+            IndexError: A place is unknown, negative, or no integer.
         """
         places = np.asarray(selector)
         if not places.size:
@@ -891,10 +891,10 @@ class SessionPoolEnvironment(_Recorded):
     def _batch(
         self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int = 0
     ) -> SessionBatchEnvironment:
-        """Return rows of sessions side by side, from `begins` on so many each; without `ticks` they are whole."""
+        """Return so many rows of sessions side by side, from `begins` on; without `ticks` whole sessions."""
         whole, ticks = not ticks, ticks or int(lengths.max(initial=0))
         seen_at = self._ring.windows(begins, lengths + finals, ticks + 1)
-        # Behind a whole session stands a row of zeros, but for its closing observation.
+        # A row of zeros follows a whole session, except for its closing observation.
         at = seen_at[:, :-1] if whole else self._ring.windows(begins, lengths, ticks)
         taken = self._ring.at
         memories = self._of("memories", lambda: [one.memories for one in self._sessions])
@@ -916,7 +916,7 @@ class SessionPoolEnvironment(_Recorded):
         )
 
     def _preceding(self, memories: Sequence[list[Array] | None], starts: Array) -> list[Array] | None:
-        """Return what agents remembered before; zeros for those of whom that is not known, None if of nobody."""
+        """Return agents' memories before the rows; zeros if unknown, None if all are unknown."""
         known = [None if start else one for one, start in zip(memories, starts.tolist(), strict=True)]
         if all(one is None for one in known):
             return None
@@ -935,21 +935,21 @@ class SessionPoolEnvironment(_Recorded):
         on_short: str | None = None,
         timeout_s: float = 10.0,
     ) -> SessionBatchEnvironment:
-        """Return sessions drawn uniformly; its `indices` and `ids` say which.
+        """Return sessions drawn uniformly, named by `indices` and `ids`.
 
         Args:
-            max_n_samples: How many.
+            max_n_samples: The number of sessions.
             replace: Whether a session may be drawn several times; without it all are distinct.
             selector_dtype: Of `indices`.
-            on_short: Where there are fewer: `truncate` takes all there are, `error` is refused, `wait` waits until
-                there are enough, `wrap` draws whole permutations one after another. None is the pool's own word.
-            timeout_s: How long `wait` waits.
+            on_short: With fewer sessions, `truncate` takes all, `error` refuses, `wait` waits for more, `wrap` draws
+                whole permutations one after another. None is the pool's own word.
+            timeout_s: The longest wait of `wait`.
 
         Raises:
             ValueError: `max_n_samples` is below 1, or the word is unknown.
-            PoolEmpty: There is no session, and nobody waits for one.
+            PoolEmpty: There is no session, without `wait`.
             PoolShort: There are too few, with `error`.
-            PoolTimeout: There were too few all the time, with `wait`.
+            PoolTimeout: There were too few until the timeout, with `wait`.
         """
         want = int(max_n_samples)
         if want < 1:
@@ -976,18 +976,18 @@ class SessionPoolEnvironment(_Recorded):
                 raise PoolTimeout(f"waited {timeout_s:g} s: have {len(self._sessions)} sessions, want {least}")
             self._changed.wait(left_s)
 
-    # -- slices and steps ---------------------------------------------------------------------------------------------
+    # -- slices and steps --------------------------------------------------------------------------------------------
     @_locked
     def sample_slices(
         self, n: int, length: int, *, partial: str = "refuse", replace: bool = True
     ) -> SessionBatchEnvironment:
-        """Return windows of so many ticks of one episode each, every one equally likely.
+        """Return windows of `length` ticks of one episode each, all equally likely.
 
         Args:
-            n: How many.
+            n: The number of windows.
             length: Their ticks.
             partial: `refuse` takes whole windows of ticks that are alive, `pad` begins at any tick that is alive, and
-                what is beyond the end of the episode is not.
+                ticks beyond the end of the episode are not alive.
             replace: Whether a window may be drawn several times.
 
         Raises:
@@ -1011,7 +1011,7 @@ class SessionPoolEnvironment(_Recorded):
         begins = drawn + self._ring.begin
         chosen = np.searchsorted(self._each("begin"), begins, side="right") - 1
         lengths = np.minimum(runs[drawn], length)
-        ends = begins + lengths  # where the closing observation is, if it is one of this episode
+        ends = begins + lengths  # the place of the closing observation, if it is of this episode
         tops = self._each("begin")[chosen] + self._each("length")[chosen]
         finals = np.where(
             ends < tops,
@@ -1021,7 +1021,7 @@ class SessionPoolEnvironment(_Recorded):
         return self._batch(chosen, chosen, begins, lengths, finals, length)
 
     def _runs(self) -> Array:
-        """Return of each row how many ticks of its episode are alive from there on; 0 where it is not alive."""
+        """Return for each row the number of living ticks of its episode from it on; 0 if it is not alive."""
 
         def make() -> Array:
             alive, terminated, truncated, first = self._ring.all("flags").T
@@ -1038,12 +1038,11 @@ class SessionPoolEnvironment(_Recorded):
         """Return steps that are alive, drawn with replacement by their priorities p.
 
         Args:
-            n: How many.
+            n: The number of steps.
             alpha: A step is drawn with P = p^alpha / sum; 0 is uniform.
             beta: Its weight is (N P)^-beta, divided by the greatest of all N steps.
 
-        A last step without a closing observation is left out, unless it terminated: nothing follows it then, and its
-        next observation is zeros.
+        A last step without a closing observation is left out, unless it terminated: its next observation is zeros then.
 
         Raises:
             ValueError: `n` is below 1, or an exponent is negative.
@@ -1078,7 +1077,7 @@ class SessionPoolEnvironment(_Recorded):
         )
 
     def _usable(self) -> Array:
-        """Return the rows of steps whose successor is known, or that have none."""
+        """Return the rows of steps with a known next observation, or without a next one."""
         alive, terminated, *_ = self._ring.all("flags").T.copy()
         lasts = (self._each("begin") + self._each("length") - 1 - self._ring.begin)[~self._each("has_final")]
         alive[lasts] &= terminated[lasts]
@@ -1090,7 +1089,7 @@ class SessionPoolEnvironment(_Recorded):
 
     @_locked
     def set_priorities(self, ids: Any, ticks: Any, values: Any) -> int:
-        """Give steps their priorities; return of how many, since steps of sessions that were dropped are passed over.
+        """Set priorities of steps; return the number of set ones, without steps of dropped sessions.
 
         New steps have the greatest priority so far, at first 1.
 
@@ -1118,7 +1117,7 @@ class SessionPoolEnvironment(_Recorded):
 
 
 def drawn_of(draws: np.random.Generator, want: int, have: int, replace: bool, word: str) -> Array:
-    """Return the places of sessions drawn uniformly, of so many that there are; `word` is one of ON_SHORT."""
+    """Return the places of sessions drawn uniformly from `have` sessions; `word` is one of ON_SHORT."""
     if replace:
         return draws.integers(have, size=want)
     if want <= have or word != "wrap":

@@ -1,4 +1,4 @@
-"""Pretraining: what a brain learns from recorded episodes before it hears of any decision of its own muscles."""
+"""Pretraining: a brain learns from recorded episodes before it receives any decision of its muscles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Pretraining", "kin_of_brain"]
 
 
 def kin_of_brain(learner: Learner) -> list[Kin]:
-    """Return what a brain sees and its muscles set, group by group."""
+    """Return the sensors of a brain and the actuators of its muscles, group by group."""
     brain, groups = learner.brain, learner.setup.groups
     if not groups:
         return [Kin((), brain.sensors, brain.actuators)]
@@ -34,9 +34,9 @@ def kin_of_brain(learner: Learner) -> list[Kin]:
 
 
 class Pretraining:
-    """Give recorded episodes to one brain: by its own `pretrain`, or as the rows that its thinking asks for.
+    """Give recorded episodes to one brain: by its own `pretrain`, or as rows for `thinking`.
 
-    Rows of a recorded worker are those of the muscle of that number, counted round where there are fewer muscles.
+    Rows of a recorded worker count as those of the muscle of that number, modulo the number of muscles.
     """
 
     def __init__(self, asked: BrainPretrain, learner: Learner) -> None:
@@ -51,14 +51,13 @@ class Pretraining:
 
     @property
     def is_own(self) -> bool:
-        """Say whether the brain has a `pretrain` of its own."""
+        """Return whether the brain has a `pretrain` of its own."""
         return type(self._brain).pretrain is not Brain.pretrain
 
     def teach(self, loaded: bool) -> Any:
-        """Call the brain's own `pretrain`; return the update that comes of it.
+        """Call the brain's own `pretrain`; return its update.
 
-        With a model that was `loaded` there is an update of before: where `pretrain` gives none, the brain is asked
-        for its initial one, as if there were none yet.
+        With a `loaded` model there is an earlier update: if `pretrain` returns none, the brain's initial update counts.
         """
         brain, hooks = self._brain, self._hooks
         try:
@@ -66,7 +65,7 @@ class Pretraining:
         except AuthorError:
             if self._sessions.failure is None:
                 raise
-        if self._sessions.failure is not None:  # a damaged file is nobody's mistake, nor may it be passed over
+        if self._sessions.failure is not None:  # a damaged file is no tolerated error
             raise self._sessions.failure
         if carries_update(given) or not loaded:
             return given
@@ -76,10 +75,10 @@ class Pretraining:
         return given
 
     def rows(self) -> Iterator[Think]:
-        """Yield all decisions, episode by episode, as muscles would tell of them; the first of each with its rewards.
+        """Yield all decisions, episode by episode, as messages of muscles; the first of each episode declares rewards.
 
         Raises:
-            DocumentError: Something that the brain sees or its muscles set was not recorded.
+            DocumentError: A sensor of the brain or an actuator of its muscles was not recorded.
         """
         sessions = self._sessions
         if sessions.missing:
@@ -98,7 +97,7 @@ class Pretraining:
             yield from _thinks(session, session.transitions(muscle=muscle), ids, self._row_of(session))
 
     def _row_of(self, session: Session) -> bytes | None:
-        """Return as whose decisions those of a session are told: of that body, or of others of its group in turn."""
+        """Return the body that a session's decisions are given as: the recorded one, or one of its group in turn."""
         if not self._rows:
             return None
         homes = self._kin[session.group].environments
@@ -109,13 +108,13 @@ class Pretraining:
         return np.array([place], "<u2").tobytes()
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
-        """Keep what was excused, up to a bound."""
+        """Keep tolerated errors, up to a bound."""
         room = max(0, REPLAY_TOLERATED_ERRORS - len(self._excused))
         self._excused += excused[:room]
         self._more += len(excused[room:])
 
     def reply(self, excused: Sequence[dict[str, Any]] | None = None) -> BrainPretrained:
-        """Return what came of it."""
+        """Return the result."""
         self.note(excused or ())
         if self._more:
             last = self._excused[-1]

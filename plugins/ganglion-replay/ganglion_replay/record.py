@@ -1,4 +1,4 @@
-"""Record: what an environment showed, paid and was given, step by step and body by body, out of the rows of a store."""
+"""Record: readings, rewards and setpoints of an environment, by step and body, from the rows of a store."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Record:
     Args:
         place: The phase.
         environment: Its uid there.
-        asked: What narrows the choice: `agent`, `mode`, `worker`.
+        asked: Selects by `agent`, `mode`, `worker`.
 
     Attributes:
         columns: Kind (sensor, actuator, reward) -> pairs of local id and space, as text, in declared order.
         bodies: Agent and number of each body; empty in a phase without.
-        static_model: What the environment told of itself; None is nothing.
+        static_model: The environment's own properties; None without any.
 
     Raises:
-        StoreError: The run does not say what its environment declared, or the store cannot be read.
+        StoreError: The run has no declarations of the environment, or the store cannot be read.
     """
 
     def __init__(self, place: Place, environment: str, asked: Mapping[str, Any]) -> None:
@@ -71,19 +71,19 @@ class Record:
         self._spaces = {what: {uid: parse_space(text) for uid, text in self.columns[what]} for what in _KINDS}
 
     def check_agent(self, at: str) -> None:
-        """Refuse a source that names an agent which was not there; DocumentError begins with its place."""
+        """Refuse a source with an agent that was not in the environment; DocumentError begins with its place."""
         only = self._asked.get("agent")
         if only is not None and only not in self._agents:
             text = f"expected one of {', '.join(self._agents)}, found `{only}`, which was not in `{self._environment}`"
             raise DocumentError(f"{at}.agent: {text}")
 
     def source(self, at: str, agent: str) -> Source:
-        """Return the entry of an agent's bodies, or of all agents where there are no bodies."""
+        """Return the entry of an agent's bodies, or of all agents without bodies."""
         whose = self._place.run, agent, self._environment, self._place.index, self._place.name
         return Source(at, *whose, 1, True, self.columns["sensor"], self.columns["actuator"], self.columns["reward"])
 
     def episodes(self, flaws: list[str]) -> Iterator[tuple[str, Episode]]:
-        """Yield agent and episode of each body, by worker and number; `flaws` gets a sentence for each not whole."""
+        """Yield agent and episode of each body, by worker and number; `flaws` gets a text for each incomplete one."""
         place, mode = self._place, self._asked.get("mode") or self._place.mode
         narrow = f"phase = {place.index} and mode = {quoted(mode)}"
         narrow += "" if self._asked.get("worker") is None else f" and worker = {self._asked['worker']}"
@@ -164,7 +164,7 @@ class Record:
         last: int,
         where: str,
     ) -> Episode:
-        """Return what one body was shown, given and paid in an episode, with the flags that its environment raised."""
+        """Return readings, setpoints and rewards of one body in an episode, with the flags of its environment."""
         count = len(rows)
         own = [(bool(row["terminated"]), bool(row["truncated"])) for row, _ in rows]
         terminated, truncated = (np.array([flags[i] for flags in own]) for i in (0, 1))
@@ -175,7 +175,7 @@ class Record:
             if not any(ends) and early:  # it ended before it ever decided
                 ends = list(own[-1]) if any(own[-1]) else [True, False]
             if not early and not any(own[-1]):
-                ends[1] = False  # by a cap or a budget: the environment has said nothing
+                ends[1] = False  # by a cap or a budget, not by the environment
             terminated[-1], truncated[-1] = ends
         decided = np.array([row["tick"] in made for row, _ in rows]) if self.bodies else np.ones(count, bool)
         policies: list[str] = []
@@ -237,9 +237,9 @@ class Record:
 
 
 def _stamp(text: str | None) -> tuple[int, int]:
-    """Return a timestamp as microseconds since 1970, and its offset in them; `NO_TIME` is none of either.
+    """Return a timestamp in microseconds since 1970, and its offset in microseconds; `NO_TIME` if missing.
 
-    One without a zone is counted as if it were UTC.
+    A timestamp without a zone counts as UTC.
     """
     if text is None:
         return NO_TIME, NO_TIME
@@ -251,7 +251,7 @@ def _stamp(text: str | None) -> tuple[int, int]:
 
 
 class _Aligned:
-    """Give the rows of one episode after the other, out of rows that stand in the same order of worker and episode."""
+    """Split rows that are sorted by worker and episode into episodes."""
 
     def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
         self._groups = groupby(rows, key=lambda row: (row["worker"], row["episode"]))
@@ -259,7 +259,7 @@ class _Aligned:
         self._found: list[dict[str, Any]] = []
 
     def of(self, key: tuple[int, int]) -> list[dict[str, Any]]:
-        """Return the rows of an episode, none if there are none."""
+        """Return the rows of an episode; empty without any."""
         while self._at is None or self._at < key:
             group = next(self._groups, None)
             if group is None:

@@ -1,4 +1,4 @@
-"""Recorder: an observer that writes the episodes of a run into files while it goes on, whole ones only."""
+"""Recorder: an observer that writes the complete episodes of a live run into files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ganglion_replay.transcript import quoted
 
 __all__ = ["Recorder"]
 
-EVERY_S = 10.0  # a part of a dataset holds what was recorded meanwhile
+EVERY_S = 10.0  # a part of a dataset has the episodes of this time
 FOLDER = "recorded"
 FORMAT = "parquet"
 Key = tuple[int, str, int, str, str, int]
@@ -33,23 +33,23 @@ Place = tuple[int, str, int, str, str]
 
 
 class Recorder(Observer):
-    """Write whole episodes of a run into `recorded/<run>` of its results folder, as Parquet, while the run goes on.
+    """Write complete episodes of a live run into `recorded/<run>` of its results folder, as Parquet.
 
-    It is joined by `ganglion attach observer recorder`, at any time: what was recorded before is written first. It
-    reads the store of the run, where each episode is from its end on, and writes about every ten seconds, and at last
-    when the run has ended. There is a dataset for each body, `<run>/<agent>-<environment>-<b>-v0`, as `ganglion export`
-    writes them; each of their parts is complete, whenever somebody looks or the recorder is killed, and a recorder that
-    is joined anew goes on behind them. An episode that was lost, and one that is open, is not written.
+    `ganglion attach observer recorder` starts the recorder at any time: earlier episodes are written first. The
+    recorder reads the store of the run, which has each episode from its end on, and writes about every ten seconds and
+    at the end of the run. There is a dataset for each body, `<run>/<agent>-<environment>-<b>-v0`, as of `ganglion
+    export`. Each part of a dataset is complete at any time, also if the recorder is killed, and a later recorder
+    continues after the parts. Lost and open episodes are not written.
 
     Raises:
-        UsageError: The run has no store, pyarrow is missing, or there are other files in the place of a dataset.
-        DiskError: It cannot be written.
+        UsageError: The run has no store, pyarrow is missing, or other files are in the place of a dataset.
+        DiskError: A file cannot be written.
     """
 
     topics: ClassVar[tuple[str, ...]] = ("events",)
 
     def setup(self) -> None:
-        """Find the store of the run, and what was recorded of it already."""
+        """Find the store of the run, and earlier parts."""
         context = click.get_current_context(silent=True)
         settings = (context.find_object(Settings) if context is not None else None) or Settings.load()
         self._uri = store_uri(settings)
@@ -58,7 +58,7 @@ class Recorder(Observer):
         self._last: dict[Key, int] = {}  # the newest episode of each body that is in a file
         self._places: dict[str, Path] = {}  # the dataset of each form
         self._beside = f".ganglion-recorder-{self.run}-"
-        for left in self.target.glob(f"{self._beside}*"):  # by one that was killed
+        for left in self.target.glob(f"{self._beside}*"):  # of a killed recorder
             shutil.rmtree(left, ignore_errors=True)
         if (self.target / Form.namespace(self.run)).exists():
             for place, dataset in import_sessions(self.target / Form.namespace(self.run), FORMAT).datasets.items():
@@ -69,7 +69,7 @@ class Recorder(Observer):
         self._next_s = time.monotonic()
 
     def observe(self, topic: str, event: str, fields: Mapping[str, Any], time_s: float) -> None:
-        """Write what has been recorded, if that was not done just now."""
+        """Write new episodes, unless that was done recently."""
         if time.monotonic() >= self._next_s:
             self.write()
             self._next_s = time.monotonic() + EVERY_S
@@ -79,10 +79,10 @@ class Recorder(Observer):
         self.write()
 
     def write(self) -> int:
-        """Write all episodes that are in the store and in no file; return how many."""
+        """Write all episodes that are in the store and in no file; return their number."""
         try:
             found = sessions(self._uri, self.run)
-        except UsageError:  # nothing of the run is in the store yet
+        except UsageError:  # the store has no rows of the run yet
             return 0
         try:
             count = self._write(found)
@@ -118,7 +118,7 @@ class Recorder(Observer):
         return len(taken)
 
     def _new(self, found: StoredSessions) -> Iterator[Session]:
-        """Yield the sessions that are in no file; those that were lost have no end."""
+        """Yield the sessions that are in no file, without lost ones, which have no end."""
         for session in found.since(self._since()):
             if session.episode > self._last.get(_key(session), -1) and (
                 session.terminated[-1] or session.truncated[-1]
@@ -126,10 +126,10 @@ class Recorder(Observer):
                 yield session
 
     def _since(self) -> dict[Place, int]:
-        """Return of each agent in each place from which episode on there may be news.
+        """Return for each agent and place the first episode that may be new.
 
-        Bodies share the episodes of their environment, and those that have come and gone have the numbers of a few of
-        them; bodies with episodes of their own each have their own numbers.
+        Bodies share the episodes of their environment, and spawned bodies have a few of these; bodies with episodes of
+        their own have numbers of their own.
         """
         lasts: dict[Place, list[int]] = {}
         for key, last in self._last.items():
@@ -148,7 +148,7 @@ class Recorder(Observer):
         self._last[key] = max(self._last.get(key, -1), session.episode)
 
     def _place(self, form: Form) -> Path:
-        """Return the folder of a dataset: a body that has other columns in another phase has another one."""
+        """Return the folder of a dataset; a body with other columns in another phase has another folder."""
         if form.key not in self._places:
             known, version = {*self._places.values()}, 0
             while (place := self.target / f"{form.name}-v{version}") in known:
@@ -160,7 +160,7 @@ class Recorder(Observer):
 
     @staticmethod
     def _move(folder: Path, place: Path) -> None:
-        """Move parts that are complete behind those that are there."""
+        """Move complete parts after the existing ones."""
         place.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(part.stem.rpartition("-")[2]) for part in place.glob(f"part-*.{FORMAT}")), default=-1)
         for part in sorted(folder.iterdir()):

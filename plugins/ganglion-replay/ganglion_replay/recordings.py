@@ -1,4 +1,4 @@
-"""Recordings: finds the episodes that brains are to learn from, keeps them beside the run, sees whether they fit."""
+"""Recordings: finds the episodes for brains, keeps copies with the run, checks whether they fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ganglion_replay.tables import Filled, filled_of, misfits
 __all__ = ["Recordings"]
 
 _FOLDER = "replay"
-_SHOWN = 5  # episodes that are not whole, and columns, in one sentence
+_SHOWN = 5  # incomplete episodes, or columns, in one sentence
 
 
 class Recordings(Base):
@@ -37,25 +37,25 @@ class Recordings(Base):
         run: Its id.
         results: Its folder.
         store: URI of its store, None if it has none.
-        warn: Tells a sentence to who looks on.
+        warn: Publishes a warning.
     """
 
     def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
         self._document = Path(plan.folder or ".")
-        self._ready: dict[str, tuple[Path, str, list[Source]]] = {}  # agent -> spool, digest, what is in it
-        self._begun: dict[str, tuple[Filled, Source]] = {}  # table -> what it begins with
+        self._ready: dict[str, tuple[Path, str, list[Source]]] = {}  # agent -> spool, digest, content
+        self._begun: dict[str, tuple[Filled, Source]] = {}  # table -> its recorded sessions
 
     def prepare(self, phase: PhasePlan) -> PhasePlan:
-        """Find all episodes that the brains of a phase learn from, or its environments play, before anybody is started.
+        """Find all episodes that the brains of a phase learn from, or its environments play, before any process starts.
 
-        What a predecessor or an earlier try of the phase has kept is taken as it is. Returns the phase with copies in
-        place of the sources of environments, and with a budget of every recorded episode once where it has none.
+        Copies of a predecessor, or of an earlier attempt of the phase, are used again. Returns the phase with copies in
+        place of the sources of environments, and with a budget of every recorded episode once if it has none.
 
         Raises:
-            DocumentError: What `replay` asks for is nowhere, or not whole; with the places that were looked at.
-            StoreError: It cannot be read or written, or what was kept is damaged.
+            DocumentError: Episodes of `replay` are missing or incomplete; it names the searched places.
+            StoreError: A store or file cannot be read or written, or a copy is damaged.
         """
         self._ready = {agent.name: self._spooled(phase, agent) for agent in replaying(phase)}
         copies = Copies(self._finder(phase), self._results / _FOLDER, phase)
@@ -69,15 +69,15 @@ class Recordings(Base):
         return Finder(self._plan.uid, self._run, self._document, self._store, phase.index, filled_of(phase))
 
     def request(self, agent: str) -> BrainPretrain | None:
-        """Return what tells the brain of an agent to learn; None where there is nothing."""
+        """Return the request to the brain of an agent to learn; None without episodes."""
         found = self._ready.get(agent)
         return None if found is None else BrainPretrain(str(found[0]), found[1])
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """Compare what was recorded with what agents see and set, before the first step.
+        """Compare the recorded columns with the agents' sensors and actuators, before the first step.
 
         Raises:
-            DocumentError: With all that differs in strict entries; of the others it is a warning.
+            DocumentError: A strict entry differs, with all differences; in other entries differences are warnings.
         """
         faults = [fault for agent in agents for fault in self._misfits(agent)]
         for uid, (table, source) in self._begun.items():
@@ -87,7 +87,7 @@ class Recordings(Base):
         if faults:
             raise DocumentError("\n".join(faults), faults)
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
+    # -- keeping -----------------------------------------------------------------------------------------------------
     def _spooled(self, phase: PhasePlan, agent: AgentPlan) -> tuple[Path, str, list[Source]]:
         folder = self._results / _FOLDER / str(phase.index) / file_name(agent.name)
         kept = read_index(folder)
@@ -104,14 +104,14 @@ class Recordings(Base):
         return folder, digest, spool.sources
 
     def _give(self, whose: str, folder: Path, user: str | None) -> None:
-        """Let a brain or an environment that runs under another name read its episodes."""
+        """Let a brain or an environment that runs as another user read its episodes."""
         if user is None:
             return
         try:
             place = folder.relative_to(self._results / _FOLDER)
             hand_over(self._results / _FOLDER, str(place), user)
             for path in folder.iterdir():
-                path.chmod(0o644)  # in a folder that nobody else enters
+                path.chmod(0o644)  # in a folder that no other user can enter
         except OSError as error:
             raise StoreError(f"recorded episodes of {whose}: {folder}: {error}") from error
 
@@ -139,9 +139,9 @@ class Recordings(Base):
             more = "" if len(found.flaws) <= _SHOWN else f" and {len(found.flaws) - _SHOWN} more"
             self._warn(f"{at}: not whole: {'; '.join(found.flaws[:_SHOWN])}{more}")
 
-    # -- fitting ------------------------------------------------------------------------------------------------------
+    # -- fitting -----------------------------------------------------------------------------------------------------
     def _misfits(self, agent: ResolvedAgent) -> Iterator[str]:
-        """Yield what of the recorded columns does not fit in strict entries; warn of the others."""
+        """Yield misfits of strict entries; warn of those of other entries."""
         parts = agent.parts()
         kin = [
             Kin(uids if len(parts) > 1 else (), _declared(sensors), _declared(actuators))
@@ -163,10 +163,10 @@ def _declared(rows: Sequence[Mapping[str, Any]]) -> list[Information]:
 
 
 def _named(session: Session, phase: PhasePlan, agent: AgentPlan) -> Session:
-    """Return a session under the ids that an agent has in a phase for what it saw and set.
+    """Return a session with the ids that an agent has in a phase.
 
-    Where an agent has bodies in several environments its ids are local; in one environment they are full. All else
-    stays, so that what was recorded in one environment is not taken for that of another.
+    Ids of an agent with bodies in several environments are local, else full. Other ids stay, so that a recording of
+    one environment does not count as one of another.
     """
     embodied = list(dict.fromkeys(body.environment for body in phase.bodies or () if body.agent == agent.name))
     homes = embodied or [environment.uid for environment in phase.environments]

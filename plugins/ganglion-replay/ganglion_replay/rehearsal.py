@@ -1,4 +1,4 @@
-"""Rehearsal: recorded episodes played through both halves of an agent's filters, once, kept as a brain sees them."""
+"""Rehearsal: recorded episodes passed once through both halves of an agent's filters, kept for a brain."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SEEN = "seen"
 
 
 class Rehearsal:
-    """Play episodes row by row, as if the muscles of the brain had acted so.
+    """Play episodes row by row, as if the muscles of the brain had acted.
 
-    What the brain's halves learn of that they keep, as after any rows; what they publish reaches the muscles' halves
+    The brain's halves keep the state that results, as after any rows; their published arrays reach the muscles' halves
     before the next decision.
 
     Args:
-        learner: The brain, whose declarations are those behind its filters; tolerated errors of the muscles' halves
+        learner: The brain, whose declarations are those after its filters; tolerated errors of the muscles' halves
             are kept with its own.
     """
 
@@ -47,16 +47,16 @@ class Rehearsal:
         self._setup, self._loader = learner.setup, learner.loader
         self._filters, self._tolerated_errors = learner.filters, learner.tolerated_errors
         self._acting: dict[tuple[str, int], ActingFilters] = {}  # muscle and group -> its halves
-        self._seen_by: dict[tuple[str, int], int] = {}  # likewise -> version of the arrays that they have
+        self._seen_by: dict[tuple[str, int], int] = {}  # likewise -> version of their arrays
         self._behind = kin_of_brain(learner)
         self._columns = [Layout([s.uid for s in kin.sensors], [s.space for s in kin.sensors]) for kin in self._behind]
 
     def play(self, asked: BrainPretrain) -> BrainPretrain:
-        """Play all episodes; return where they are as the brain sees them.
+        """Play all episodes; return the place of the filtered ones.
 
         Raises:
-            DocumentError: Something was not recorded, or the filters change what an agent sets: then nobody knows what
-                it would have proposed.
+            DocumentError: A column was not recorded, or the filters change an agent's setpoints: then its proposals are
+                unknown.
         """
         raw = Sessions(
             Path(asked.folder),
@@ -68,12 +68,12 @@ class Rehearsal:
         spool = Spool(Path(asked.folder) / _SEEN, asked.sha256)
         try:
             for source, sessions in raw.by_source():
-                begun: dict[int, int] = {}  # group -> the number of what is seen by it
+                begun: dict[int, int] = {}  # group -> the number of its entry
                 for session in sessions:
                     if session.group not in begun:
                         begun[session.group] = spool.begin(self._seen_of(source, session.group))
                     spool.add(self._episode(session, source), begun[session.group])
-        except Tolerated as tolerated:  # an episode of which readings are missing is no episode
+        except Tolerated as tolerated:  # an episode with missing readings is left out
             raise tolerated.__cause__ or tolerated from None
         finally:
             for acting in self._acting.values():
@@ -86,7 +86,7 @@ class Rehearsal:
         return Layout.of(seen).sensors(seen), Layout.of(moved).noops(moved)
 
     def _seen_of(self, source: Source, group: int) -> Source:
-        """Return an entry with the columns that the brain sees of a group."""
+        """Return an entry with the columns of a group after filters."""
         kin = self._behind[group]
         sensors, actuators = (
             [[it.uid, it.space.to_string()] for it in informations] for informations in (kin.sensors, kin.actuators)
@@ -94,7 +94,7 @@ class Rehearsal:
         named = kin.named(source)
         return replace(named, sensors=sensors, actuators=actuators, strict=True, chunks=[])
 
-    # -- one episode --------------------------------------------------------------------------------------------------
+    # -- one episode -------------------------------------------------------------------------------------------------
     def _episode(self, session: Session, source: Source) -> Episode:
         muscles, environments = self._setup.muscles, source.environment.split(",")
         muscle = muscles[session.worker % len(muscles)]
@@ -132,7 +132,7 @@ class Rehearsal:
         )
 
     def _halves(self, key: tuple[str, int]) -> ActingFilters:
-        """Return a muscle's halves for a group, which begin anew in each episode."""
+        """Return a muscle's halves for a group, reset in each episode."""
         if key not in self._acting:
             (muscle, group), setup = key, self._setup
             worker = int(muscle.rpartition("/")[2])
@@ -154,7 +154,7 @@ class Rehearsal:
         return self._acting[key]
 
     def _receive(self, acting: ActingFilters, key: tuple[str, int]) -> None:
-        """Give a muscle's halves what those of the brain have published for their group."""
+        """Give a muscle's halves the arrays that the brain's halves published for their group."""
         self._seen_by[key], first = self._filters.version, key[1] * len(acting)
         for number, arrays in self._filters.published.items():
             if first <= number < first + len(acting):
@@ -164,15 +164,15 @@ class Rehearsal:
         return acting.view(readings)[0]
 
     def _data(self, acting: ActingFilters, values: Sequence[Any], source: Source) -> Any:
-        """Return what the muscle's halves send to the brain's beside a decision, which has to stay as it was."""
+        """Return the data of the muscle's halves for the brain's; the decision must not change."""
         applied, data = acting.apply(acting.informed(values), None)
         if not all(np.array_equal(one, other) for one, other in zip(applied, values, strict=True)):
             raise DocumentError(f"{source.at}: filters of agent `{self._setup.agent}` {_UNKNOWN}")
         blobs: list[bytes] = []
-        return deserialize(serialize(data, blobs, "data"), blobs, "data")  # what travels is nobody's own any more
+        return deserialize(serialize(data, blobs, "data"), blobs, "data")  # sent data are copies
 
     def _learn(self, key: tuple[str, int], step: int, data: Any, objective: float) -> float:
-        """Let the brain's halves hear of a row; return its objective as the brain sees it, NaN if it has none."""
+        """Pass a row to the brain's halves; return its filtered objective, NaN without one."""
         filters = self._filters
         filters.show_step(step)
         try:
@@ -188,7 +188,7 @@ _UNKNOWN = "change what it sets: what it would have proposed itself is not known
 
 
 class _StandIn(Muscle):
-    """Stand where filters look for their muscle; nobody acts."""
+    """Replace the muscle for filters; it does not act."""
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Sources: recorded sessions wherever they are: of a run in a store, in files, in a table; found first, then read."""
+"""Sources: recorded sessions of a run in a store, in files, or in a table; found first, then read."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ KEYS = _NARROW | _OF_RUN | {"path", "format", "table"}
 
 
 def given_of(at: str, source: Any) -> dict[str, Any]:
-    """Return what the `source` of an environment or a table says, without what it leaves open.
+    """Return the given keys of the `source` of an environment or a table.
 
     Raises:
-        DocumentError: It is no map of the keys that there are.
+        DocumentError: The source is no map of known keys.
     """
     if not isinstance(source, Mapping) or not source:
         raise DocumentError(f"{at}: expected a map that names a run, a path or a table, found {source!r:.60}")
@@ -66,7 +66,7 @@ def given_of(at: str, source: Any) -> dict[str, Any]:
 
 
 def _refuse_mixed(at: str, source: Mapping[str, Any]) -> None:
-    """Refuse what names two things at once, or says of a run what is said of files."""
+    """Refuse a source with two places, or with a key of files beside a run."""
     given = {key for key, value in source.items() if value is not None}
     kind = next((key for key in ELSEWHERE if key in given), None)
     strange = sorted(given & (_OF_RUN | set(ELSEWHERE) - {kind})) if kind else sorted(given & {"format"})
@@ -81,15 +81,15 @@ def _refuse_mixed(at: str, source: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Sessions of a source that was found.
+    """The sessions of a source.
 
     Args:
-        told: What was looked for, in words.
-        where: In what it was found, likewise.
-        sessions: Yields them in recorded order, each time that it is called; nothing is read before.
-        flaws: Filled by the reading with a sentence for each session that is not whole.
-        grouped: The environments of which each has columns of its own, where bodies were of several groups.
-        environments: Those that the sessions are of; `x,y` are both at once.
+        told: The wanted sessions, in words.
+        where: The place of the sessions, in words.
+        sessions: Yields the sessions in recorded order at each call; nothing is read before.
+        flaws: Filled by reading with a sentence for each incomplete session.
+        grouped: The environments, each with columns of its own, if bodies were of several groups.
+        environments: Those of the sessions; `x,y` are both at once.
     """
 
     told: str
@@ -102,7 +102,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A phase of a run in a store: where it is, its id, index, name and mode."""
+    """A phase of a run in a store: the store, the run's id, index, name and mode."""
 
     uri: str
     run: str
@@ -118,15 +118,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """Find what sources of a document name.
+    """Find the sessions of a document's sources.
 
     Args:
         uid: Of the document.
-        run: Id of this run; empty where there is none yet.
-        folder: Where paths of the document begin.
+        run: Id of this run; empty before its begin.
+        folder: To which paths of the document are relative.
         store: URI of the store of this run, None if it has none.
-        before: The phase that asks: only earlier ones of this run are meant; None: this run has none yet.
-        tables: Uid -> the tables of that phase that begin with what was recorded (`ganglion_replay.tables.Filled`).
+        before: The asking phase: only earlier ones of this run count; None: this run has none yet.
+        tables: Uid -> the tables of that phase with recorded sessions (`ganglion_replay.tables.Filled`).
     """
 
     uid: str
@@ -137,12 +137,12 @@ class Finder:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def find(self, at: str, source: Mapping[str, Any], agent: str) -> Recorded:
-        """Return the sessions of an agent that a source names; keys that are missing are those of `load`.
+        """Return the sessions of an agent that a source names; missing keys have the defaults of `load`.
 
-        Those of files and tables are all that are there, whosever they are, unless the source says `agent`.
+        Files and tables give the sessions of all agents, unless the source has `agent`.
 
         Raises:
-            DocumentError: There is nothing of the kind; with `at`, the place of the source, and where was looked.
+            DocumentError: There are no such sessions; with `at`, the place of the source, and the searched places.
         """
         _refuse_mixed(at, source)
         key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
@@ -164,7 +164,7 @@ class Finder:
         return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws, grouped, homes)
 
     def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
-        """Say whether a source is there before this run: it names no earlier phase of it, nor a table that does."""
+        """Return whether a source exists before this run: it names no phase of this run, nor a table that does."""
         if source.get("table") is not None:
             table = self.tables.get(str(source["table"]))
             others = {uid: one for uid, one in self.tables.items() if one is not table}
@@ -172,9 +172,9 @@ class Finder:
         return "path" in source or "store" in source or not self._wish(source, "").here
 
     def place(self, at: str, source: Mapping[str, Any], uid: str) -> tuple[Place, str]:
-        """Return which phase of which run is meant for an environment to play, and which environment of it.
+        """Return the phase of a run and the environment in it that an environment plays.
 
-        Where the source does not say it, it is the one with this uid, or the only one there.
+        Unless the source names the environment, it is the one with this uid, or the only one.
         """
         _refuse_mixed(at, source)
         wish, asked = self._wish(source, ""), source.get("environment")
@@ -190,7 +190,7 @@ class Finder:
         return place, str(chosen)
 
     def _wish(self, source: Mapping[str, Any], agent: str) -> Wish:
-        """Return what a source asks for; a `store` is a `base` that is alone, and `run` is an id or a uid."""
+        """Return the wish of a source; a `store` is the only `base`, and `run` is an id or a uid."""
         asked = dict(source)
         if asked.get("store") is not None:
             asked["base"] = asked["store"]
@@ -200,12 +200,12 @@ class Finder:
         return replace(wish, here=wish.here or asked.get("run") == self.run)
 
     def phase(self, at: str, source: Mapping[str, Any], wish: Wish, having: str | None = None) -> Place:
-        """Return which phase of which run in which store is meant; `having`: which declarations it has to have."""
+        """Return the wanted phase of a run in a store; `having` is a condition on its declarations."""
         vain: list[tuple[str, str]] = []
         for place, uri, here in self._places(wish, source.get("store") is not None):
             try:
                 found = self._look(uri, wish, self.before if here else None, having, source.get("run"))
-            except GanglionError as error:  # one more place without them
+            except GanglionError as error:  # a place without the sessions
                 found = str(error)
             if isinstance(found, Place):
                 return found
@@ -216,7 +216,7 @@ class Finder:
 
     @staticmethod
     def _sessions(place: Place, agent: str, source: Mapping[str, Any], flaws: list[str]) -> Iterator[Session]:
-        """Yield sessions by worker and number; of bodies of several groups those of one environment after another."""
+        """Yield sessions by worker and number; with several groups of bodies, environment by environment."""
         kind = store_class(place.uri)
         homes: list[str | None] = [source.get("environment")]
         while homes:
@@ -232,11 +232,11 @@ class Finder:
                 for episode in given.episodes(source.get("mode") or place.mode, source.get("worker"), flaws):
                     yield session_of(episode, whose)
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- searching ---------------------------------------------------------------------------------------------------
     def _places(self, wish: Wish, alone: bool) -> Iterator[tuple[str, str, bool]]:
-        """Yield the places to look at, in order: name, URI, and whether only this run is meant there.
+        """Yield the places to search, in order: name, URI, and whether only this run counts there.
 
-        A `store` is the only one, a `base` the first.
+        A `store` is the only place, a `base` the first.
         """
         if wish.base is not None:
             uri = self._uri(wish.base)
@@ -248,13 +248,13 @@ class Finder:
                 yield f"the store {shown(self.store)}", self.store, False
 
     def _uri(self, base: str) -> str:
-        """Return the URI of a store: of the one in a folder of results; paths begin where the document lies."""
+        """Return the URI of a store, or of that in a folder of results; paths are relative to the document's folder."""
         if "://" in base:
             return located(base, self.folder)
         return f"sqlite:///{(self.folder / base).absolute() / _STORE}"
 
     def _look(self, uri: str, wish: Wish, before: int | None, having: str | None, run: str | None) -> Place | str:
-        """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
+        """Return the wanted run and phase of a store, or why there is none; `before`: an earlier phase of this run."""
         with store_class(uri).reader(uri) as reader:
             runs = stored_runs(reader)
             if run is not None and any(one.run == run for one in runs):
@@ -280,7 +280,7 @@ class Finder:
 
 
 def session_of(episode: Episode, source: Source) -> Session:
-    """Return a recorded episode as a session, with all columns that were recorded."""
+    """Return a recorded episode as a session, with all recorded columns."""
     sensors, actuators = (
         [Information(None, parse_space(text), uid) for uid, text in columns]
         for columns in (source.sensors, source.actuators)

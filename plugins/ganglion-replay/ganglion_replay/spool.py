@@ -1,4 +1,4 @@
-"""Spool: recorded episodes in files of a run, written in chunks, with an index that says what is in them."""
+"""Spool: recorded episodes in files of a run, written in chunks, with an index."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed", "p
 """
 PER_STEP = ("actions", "rewards", "objectives", "terminated", "truncated", "ticks")
 NO_TIME = -(2**63)
-"""Stands where no time was recorded."""
+"""The value of a missing time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One file: its name, its digest, how many episodes and decisions are in it."""
+    """One file: name, digest, numbers of episodes and decisions."""
 
     file: str
     sha256: str
@@ -50,10 +50,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The episodes of one entry of `replay`: where they come from, their columns, their files.
+    """The episodes of one entry of `replay`: origin, columns, files.
 
     `sensors`, `actuators` and `rewards` are pairs of full id and space, as text, in recorded order; `at` is the place
-    of the entry in its document. `policies` are the words behind the numbers `policy` of steps.
+    of the entry in its document. `policies` are the texts for the numbers `policy` of steps.
     """
 
     at: str
@@ -96,7 +96,7 @@ class Episode:
 
     @property
     def size_bytes(self) -> int:
-        """Return what it takes in memory."""
+        """Return the bytes in memory."""
         return sum(array.nbytes for array in (*self.seen.values(), *self.steps.values()))
 
     @property
@@ -108,14 +108,14 @@ class Episode:
 
 
 class Spool:
-    """Write the episodes of one agent for one phase; what is not closed is not there.
+    """Write the episodes of one agent for one phase; they count after `close`.
 
     Args:
-        folder: Made empty; nobody but its owner may enter it.
-        asked: What the document asks for, as plain values: an index serves nobody who asks for something else.
+        folder: Made empty; only its owner may enter it.
+        asked: The request of the document, as plain values; the index counts for this request only.
 
     Attributes:
-        sources: What was begun, with what has been written of it.
+        sources: The begun sources, with their written chunks.
     """
 
     def __init__(self, folder: Path, asked: Any) -> None:
@@ -137,7 +137,7 @@ class Spool:
         return len(self.sources) - 1
 
     def add(self, episode: Episode, number: int = -1) -> None:
-        """Take an episode of an entry, by default of the one that was begun last."""
+        """Add an episode of an entry, by default of the one begun last."""
         if self._bytes + episode.size_bytes > REPLAY_CHUNK_BYTES:
             self._flush()
         number %= len(self.sources)
@@ -153,12 +153,12 @@ class Spool:
             self._write(number)
 
     def take(self, at: str, sessions: Iterable[Session], repeat: int = 1, strict: bool = True) -> int:
-        """Take sessions from anywhere as one entry of a document; return how many decisions they have.
+        """Add sessions of any origin as one entry of a document; return their number of decisions.
 
-        Those of one agent in one phase of a run that have equal columns lie together in the order in which they come;
-        `at` is the place of the entry.
+        Sessions of one agent in one phase of a run with equal columns are one source, in order of appearance; `at` is
+        the place of the entry.
         """
-        known: list[Any] = []  # what tells sources apart, by their numbers behind the first
+        known: list[Any] = []  # the identities of sources, by their numbers after the first
         first, decisions = len(self.sources), 0
         for session in sessions:
             columns = _columns(session)
@@ -178,7 +178,7 @@ class Spool:
         return decisions
 
     def play(self, at: str, sessions: Iterable[Session]) -> int:
-        """Take sessions as an environment plays them, an array for each id; return how many they are."""
+        """Add sessions for an environment to play, an array for each id; return their number."""
         known: list[Any] = []
         first, count = len(self.sources), 0
         for session in sessions:
@@ -205,7 +205,7 @@ class Spool:
         return count
 
     def close(self) -> str:
-        """Write the index, behind which all else is durable; return its digest."""
+        """Write the index after all files are durable; return its digest."""
         self._flush()
         tree = {"format": _FORMAT, "asked": self._asked, "sources": [asdict(source) for source in self.sources]}
         data = json.dumps(tree, separators=(",", ":")).encode()
@@ -225,7 +225,7 @@ class Spool:
             self._write(number)
 
     def _write(self, number: int) -> None:
-        """Write what waits of a source into a file."""
+        """Write the waiting episodes of a source into a file."""
         waiting = self._waiting.pop(number)
         self._bytes -= sum(one.size_bytes for one in waiting)
         name = f"{sum(len(source.chunks) for source in self.sources):05}.npz"
@@ -253,18 +253,18 @@ def _columns(session: Session) -> list[list[list[str]]]:
 
 
 def _episode(session: Session, place: int) -> Episode:
-    """Return a session on its way into a file."""
+    """Return a session in the form for files."""
     seed = -1 if session.seed is None else session.seed
     key = session.mode, session.worker, session.body, session.episode, seed
     return Episode(*key, session.observations, {name: getattr(session, name) for name in PER_STEP}, place)
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------------------------
 def read_index(folder: Path, sha256: str | None = None) -> tuple[Any, list[Source], str] | None:
-    """Return what was asked for, the sources, and the digest of an index; None if there is none.
+    """Return request, sources and digest of an index; None without one.
 
     Raises:
-        StoreError: It is damaged, or not the one that the digest says.
+        StoreError: The index is damaged, or has another digest.
     """
     path = folder / INDEX
     try:
@@ -292,7 +292,7 @@ def _source(tree: dict[str, Any]) -> Source:
 
 
 def read_chunk(folder: Path, chunk: Chunk) -> dict[str, Array]:
-    """Return the arrays of a file, whole and unchanged; StoreError says by its name what is wrong with it."""
+    """Return the arrays of a file after comparing its digest; StoreError names the file and its fault."""
     path = folder / chunk.file
     try:
         digest = digest_of(path)

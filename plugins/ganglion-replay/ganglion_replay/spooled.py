@@ -1,4 +1,4 @@
-"""Spooled: recorded episodes as a brain sees them, read from files when somebody looks, one chunk at a time."""
+"""Spooled: recorded episodes for a brain, read from files on access, one chunk at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODES = tuple(Mode)
 
 
 def unlike(space: Space, recorded: Space, strict: bool) -> bool:
-    """Say whether recorded values cannot be taken for those of a space; if not strict, bounds of boxes may differ."""
+    """Return whether recorded values do not fit a space; if not strict, bounds of boxes may differ."""
     if space == recorded:
         return False
     alike = isinstance(space, Box) and isinstance(recorded, Box)
@@ -35,14 +35,14 @@ def unlike(space: Space, recorded: Space, strict: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Be a group of an agent's bodies: their environments, empty where it has none, and what they see and set."""
+    """A group of an agent's bodies: environments (empty without bodies), sensors and actuators."""
 
     environments: Sequence[str]
     sensors: Sequence[Information]
     actuators: Sequence[Information]
 
     def named(self, source: Source) -> Source:
-        """Return a source whose local ids are those of this group: full ones, where it is in one environment."""
+        """Return a source with local ids replaced by the ids of this group, full ones for one environment."""
         if len(self.environments) != 1:
             return source
         home = f"{self.environments[0]}."
@@ -53,13 +53,13 @@ class Kin:
         return replace(source, sensors=sensors, actuators=actuators, rewards=rewards)
 
     def picks(self, source: Source) -> tuple[Pick, Pick]:
-        """Return which columns of a source this group sees and sets."""
+        """Return the columns of a source for this group's sensors and actuators."""
         mine = self.named(source)
         sensors = Pick(self.sensors, mine.sensors, source.strict)
         return sensors, Pick(self.actuators, mine.actuators, source.strict)
 
     def misfits(self, source: Source) -> list[str]:
-        """Return what of the columns of a source is not what this group sees and sets."""
+        """Return the differences of a source's columns from this group's sensors and actuators."""
         found, mine = [], self.named(source)
         pairs = zip(("sensor", "actuator"), self.picks(source), (self.sensors, self.actuators), strict=True)
         for (what, pick, declared), recorded in zip(pairs, (mine.sensors, mine.actuators), strict=True):
@@ -73,7 +73,7 @@ class Kin:
 
 
 def kin_of(kin: Sequence[Kin], source: Source, environment: str) -> int:
-    """Return of which group a recorded session is: that of its environment, or of those that it fits best the first."""
+    """Return the group of a recorded session: that of its environment, else the first that fits best."""
     own = next((i for i, one in enumerate(kin) if environment in one.environments), None)
     if own is not None or len(kin) == 1:
         return own or 0
@@ -82,12 +82,12 @@ def kin_of(kin: Sequence[Kin], source: Source, environment: str) -> int:
 
 
 class Pick:
-    """Know which recorded columns are those of declared informations; the order is that of the declarations.
+    """Select the recorded columns of declared informations, in the order of the declarations.
 
     Attributes:
-        taken: The declarations of which there are columns.
-        missing: Full ids without a column, or whose recorded values cannot be taken for theirs.
-        spare: Recorded ids that nobody declares.
+        taken: The declarations with columns.
+        missing: Full ids without a column, or with recorded values that do not fit.
+        spare: Recorded ids without a declaration.
     """
 
     def __init__(self, declared: Sequence[Information], recorded: Sequence[Sequence[str]], strict: bool) -> None:
@@ -104,25 +104,25 @@ class Pick:
         self._dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
 
     def __call__(self, matrix: Array) -> Array:
-        """Return the columns of a recorded matrix that are declared."""
+        """Return the selected columns of a recorded matrix."""
         found = matrix if self._columns is None else matrix[:, self._columns]
         return found.astype(self._dtype, copy=False)
 
 
 class Sessions(Sequence[Session]):
-    """Be a sequence of recorded episodes that can be run through any number of times.
+    """A sequence of recorded episodes that can be iterated any number of times.
 
-    Episodes come entry by entry of `replay`, each as often as it says, in recorded order: phase, worker, episode. Only
-    the chunk that was looked at last is held. `failure` is what went wrong when a chunk was to be read, for the bus.
+    Episodes come entry by entry of `replay`, with the entry's repetitions, in recorded order: phase, worker, episode.
+    Only the last read chunk is held. `failure` is the error of reading a chunk, for the bus.
 
     Args:
         folder: Of the spool.
         sha256: Digest of its index.
-        kin: What the brain sees and its muscles set, group by group; without bodies of several groups there is one.
+        kin: Sensors and actuators, group by group; one entry without several groups of bodies.
 
     Raises:
-        StoreError: The index is gone or damaged.
-        DocumentError: Something does not fit, and its entry is strict.
+        StoreError: The index is missing or damaged.
+        DocumentError: A column of a strict entry does not fit.
     """
 
     def __init__(self, folder: Path, sha256: str, kin: Sequence[Kin]) -> None:
@@ -132,7 +132,7 @@ class Sessions(Sequence[Session]):
         self._folder = folder
         self.failure: GanglionError | None = None
         self.sources = found[1]
-        # Of each source: the group of each of its environments, and what a group has of it.
+        # Of each source: the group of each of its environments, and the selection of each group.
         self._groups = [[kin_of(kin, one, uid) for uid in one.environment.split(",")] for one in self.sources]
         self._named = [[one.named(source) for one in kin] for source in self.sources]
         self._picks = [
@@ -158,18 +158,18 @@ class Sessions(Sequence[Session]):
 
     @property
     def decisions(self) -> int:
-        """Return how many decisions all episodes have together, repetitions counted."""
+        """Return the number of decisions of all episodes with repetitions."""
         return sum(chunk.decisions for _, chunk in self._rows)
 
     @property
     def missing(self) -> list[str]:
-        """Return the full ids that some entry has no columns of."""
+        """Return the full ids without a column in some entry."""
         pairs = (pair for picks in self._picks for pair in picks.values())
         return list(dict.fromkeys(uid for pair in pairs for pick in pair for uid in pick.missing))
 
     @property
     def rewards(self) -> dict[int, list[tuple[str, Space]]]:
-        """Return the rewards of each group that there are sessions of, as the first of them has them."""
+        """Return the rewards of each group with sessions, from its first session."""
         found: dict[int, list[tuple[str, Space]]] = {}
         for named, groups in zip(self._named, self._groups, strict=True):
             for group in groups:
@@ -198,7 +198,7 @@ class Sessions(Sequence[Session]):
             yield source, (self._session(number, *place) for place in places)
 
     def with_sources(self) -> Iterator[tuple[Source, Session]]:
-        """Yield each session with where it comes from."""
+        """Yield each session with its source."""
         for number, chunk in self._rows:
             for place in range(chunk.sessions):
                 yield self.sources[number], self._session(number, chunk, place)
@@ -233,7 +233,7 @@ class Sessions(Sequence[Session]):
         )
 
     def _chunk(self, chunk: Chunk) -> tuple[dict[str, Array], list[Any]]:
-        """Return the arrays of a chunk, and where the rows of each of its episodes begin."""
+        """Return the arrays of a chunk, and the first row of each of its episodes."""
         if self._held is None or self._held[0] != chunk:
             self._held = None  # never two of them
             try:
@@ -249,7 +249,7 @@ class Sessions(Sequence[Session]):
 
 
 def rewards_of(rewards: Array, source: Source) -> Array:
-    """Return rewards in the dtype of their spaces; one that is missing is NaN, which no integer can be."""
+    """Return rewards in the dtype of their spaces; with a missing one as floats with NaN."""
     dtypes = [parse_space(text).dtype for _, text in source.rewards]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
     if dtype.kind != "f" and np.isnan(rewards).any():

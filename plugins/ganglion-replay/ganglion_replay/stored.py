@@ -1,4 +1,4 @@
-"""Stored: the sessions of a run, read from its store one after another, to learn from or to export."""
+"""Stored: the sessions of a run, read from its store one after another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STORE = "ganglion.db"  # in a folder of results
 
 
 class _Part(NamedTuple):
-    """The sessions of one agent in one phase, and in one environment where it has bodies."""
+    """The sessions of one agent in one phase, and in one environment if it has bodies."""
 
     phase: int
     phase_name: str
@@ -32,10 +32,10 @@ class _Part(NamedTuple):
 
 
 class SessionSource(Iterable[Session]):
-    """Be sessions that can be run through any number of times, each time read anew.
+    """Sessions that can be iterated any number of times, read again each time.
 
     Attributes:
-        documents: The SHA-256 of the document of each run, where it is known.
+        documents: The SHA-256 of the document of each run, if known.
     """
 
     documents: Mapping[str, str]
@@ -52,10 +52,10 @@ def sessions(
     worker: int | None = None,
     mode: str | None = None,
 ) -> StoredSessions:
-    """Return the recorded sessions of a run, one for each episode of each body, which are read one after another.
+    """Return the recorded sessions of a run, one for each episode of each body, read one after another.
 
     They come phase by phase, agent by agent, environment by environment, in the order of the document; then by worker,
-    episode and body. An agent without bodies has one session per episode, whose environment are all that it sees.
+    episode and body. An agent without bodies has one session per episode, of all its environments.
 
     Args:
         store: The URI of a store, the file of one, or a folder of results.
@@ -68,9 +68,9 @@ def sessions(
         mode: `train`, `test` or `evaluate`; None is that of the phase, without the evaluations within it.
 
     Raises:
-        UsageError: There is no such run, phase, agent, environment or body in it.
-        StoreError: The store cannot be read, or the run was recorded without first readings; while it is read: what is
-            there is damaged or not whole.
+        UsageError: There is no such run, phase, agent, environment or body.
+        StoreError: The store cannot be read, or the run was recorded without first readings; while iterating: rows are
+            damaged or incomplete.
     """
     return StoredSessions(_uri(store), run, phase, agent, environment, body, worker, mode)
 
@@ -163,7 +163,7 @@ class StoredSessions(SessionSource):
     def since(self, begun: Mapping[tuple[int, str, int, str, str], int]) -> Iterator[Session]:
         """Return the sessions from some episodes on: (phase, mode, worker, agent, environment) -> number.
 
-        They are one worker after another; those of who is not named come from the first on.
+        They come worker by worker; those of a missing key come from the first on.
         """
         self._begun = begun
         return iter(self)
@@ -201,7 +201,7 @@ class StoredSessions(SessionSource):
 
 
 def _homes(reader: StoreReader, run: str, phase: int, agent: str) -> list[str]:
-    """Return the environments in which an agent has bodies, in their order; of one without bodies, none."""
+    """Return the environments in which an agent has bodies, in order; empty without bodies."""
     if "bodies" not in reader.tables():
         return []
     where = f"phase = {phase} and agent = {quoted(agent)}"
@@ -210,7 +210,7 @@ def _homes(reader: StoreReader, run: str, phase: int, agent: str) -> list[str]:
 
 
 def _document(reader: StoreReader, run: str) -> str | None:
-    """Return the digest of a run's document, None where the store does not have it."""
+    """Return the digest of a run's document, None if the store lacks it."""
     try:
         _, rows = reader.query(f"SELECT document FROM stored_runs WHERE run = {quoted(run)}")  # noqa: S608 - quoted
         text = next(rows, (None,))[0]

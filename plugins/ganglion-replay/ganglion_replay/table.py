@@ -1,4 +1,4 @@
-"""Table: a pool of decisions that is a process of its own, fed and asked by brains."""
+"""Table: a pool of decisions in a process of its own, which brains feed and draw from."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from ganglion_replay.pool import (
 __all__ = ["PoolTable", "TableBatch", "TableFace", "TableSteps"]
 
 Array = NDArray[Any]
-STEPS_KEPT = 100_000  # where a document bounds neither steps nor sessions
+STEPS_KEPT = 100_000  # if a document bounds neither steps nor sessions
 _REMOVALS = ("fifo", "priority")
-_ROUNDING = 1e-9  # of shares that are written as decimal fractions
+_ROUNDING = 1e-9  # of shares written as decimal fractions
 _DRAWS = ("sample_steps", "sample_session_batch", "sample_slices")
-_OWN = ("priority", "session", "id")  # columns that nobody gives
+_OWN = ("priority", "session", "id")  # columns that are never given
 
 
 class TableSteps(NamedTuple):
-    """Give drawn decisions, `[n]` or `[n, columns]` each; columns are those of `ganglion.sdk.Transitions`.
+    """Drawn decisions, `[n]` or `[n, columns]` each; columns are those of `ganglion.sdk.Transitions`.
 
     `ids` count the decisions of the table from 0, `ticks` those of an episode, `versions` are the numbers of the
-    updates by which they were made (0 before the first, -1 unknown), `weights` correct for the priorities.
+    updates that they were made by (0 before the first, -1 unknown), `weights` correct for the priorities.
     """
 
     ids: Array
@@ -58,9 +58,9 @@ class TableSteps(NamedTuple):
 
 
 class TableBatch(SessionBatchEnvironment):
-    """Give drawn sessions or slices side by side, with one item of observations and one of actions.
+    """Drawn sessions or slices side by side, with one item of observations and one of actions.
 
-    Rewards are the sums of those of a decision.
+    Rewards are the sum of each decision's rewards.
 
     Attributes:
         objectives: `[n, T]` float64; NaN is none.
@@ -78,13 +78,14 @@ class TableBatch(SessionBatchEnvironment):
 
 
 class TableFace:
-    """Be what a brain finds in `tables`: each method asks the table and waits for its answer.
+    """The object in `Brain.tables`: each method sends a request to the table and waits for the answer.
 
-    Draws depend on the seed of the run, on what was inserted, and on the draws that this brain made before. In
-    lockstep and with several agents on a table, what a round writes is there from the next round on.
+    Draws depend on the seed of the run, on the inserted decisions, and on earlier draws of this brain. In lockstep and
+    with several agents on a table, rows written in a round are visible from the next round on.
 
-    Where the rate of the table allows a draw only later, it is awaited with `sync: async`, until the deadline `ask` of
-    the phase; in lockstep, where nobody inserts while a brain waits, it is refused at once. `can_sample` asks before.
+    If the rate of the table allows a draw only later, the draw waits with `sync: async`, until the deadline `ask` of
+    the phase; in lockstep, where no insert can come while a brain waits, it is refused at once. `can_sample` tells
+    before.
     """
 
     def __init__(self, uid: str, ask: Ask) -> None:
@@ -94,8 +95,8 @@ class TableFace:
         """Return decisions drawn with replacement, by their priorities p.
 
         Args:
-            n: How many.
-            alpha: One is drawn with P = p^alpha / sum; 0 is uniform.
+            n: The number of decisions.
+            alpha: A decision is drawn with P = p^alpha / sum; 0 is uniform.
             beta: Its weight is (N P)^-beta, divided by the greatest of all N.
 
         Source: Schaul et al. (2016), Prioritized Experience Replay, section 3.
@@ -105,7 +106,7 @@ class TableFace:
     def sample_session_batch(
         self, max_n_samples: int, replace: bool = False, *, on_short: str = "truncate"
     ) -> TableBatch:
-        """Return whole episodes drawn uniformly, of those that have ended; see `SessionPoolEnvironment`."""
+        """Return ended episodes drawn uniformly, whole; see `SessionPoolEnvironment`."""
         return TableBatch(
             self._ask("sample_session_batch", n=int(max_n_samples), replace=bool(replace), on_short=str(on_short))
         )
@@ -113,32 +114,32 @@ class TableFace:
     sample_sessions_batch = sample_session_batch
 
     def sample_slices(self, n: int, length: int, *, partial: str = "refuse", replace: bool = True) -> TableBatch:
-        """Return windows of so many decisions of one episode each, every one equally likely.
+        """Return windows of `length` decisions of one episode each, all equally likely.
 
-        With `partial="pad"` they begin anywhere, and what is beyond the newest decision of the episode is not alive.
+        With `partial="pad"` windows begin anywhere, and ticks beyond the newest decision of the episode are not alive.
         """
         given = {"n": int(n), "length": int(length), "partial": str(partial), "replace": bool(replace)}
         return TableBatch(self._ask("sample_slices", **given))
 
     def set_priorities(self, ids: Any, values: Any) -> None:
-        """Give decisions their priorities, by their `ids`; those that are there no more are passed over."""
+        """Set priorities of decisions by their `ids`; removed decisions are ignored."""
         self._ask("set_priorities", ids=np.asarray(ids, np.int64), values=np.asarray(values, np.float64))
 
     def can_sample(self, n: int = 1) -> bool:
-        """Say whether so many decisions may be drawn now."""
+        """Return whether so many decisions may be drawn now."""
         return bool(self._ask("can_sample", n=int(n)))
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the table: steps, sessions, and what its limiter says."""
+        """Return steps, sessions and the state of the limiter."""
         return dict(self._ask("state"))
 
     def __len__(self) -> int:
-        """Return how many decisions there are."""
+        """Return the number of decisions."""
         return int(self._ask("state")["steps"])
 
 
 class MixedFace:
-    """Draw steps from several tables by exact shares: those of the first table first, and so on.
+    """Draw steps from several tables by exact shares, in the order of the tables.
 
     Raises:
         ValueError: A share of n is no whole number of steps.
@@ -156,21 +157,21 @@ class MixedFace:
         return [(face, count) for face, count in found if count]
 
     def sample_steps(self, n: int, *, alpha: float = 0.0, beta: float = 0.0) -> TableSteps:
-        """Return steps of each table by its share; see `TableFace`. `ids` are those of the table that each is of."""
+        """Return steps of each table by its share; see `TableFace`. `ids` are those of each step's own table."""
         drawn = [face.sample_steps(count, alpha=alpha, beta=beta) for face, count in self._shared(n)]
         return TableSteps(*(np.concatenate(columns) for columns in zip(*drawn, strict=True)))
 
     def can_sample(self, n: int = 1) -> bool:
-        """Say whether each table allows its share."""
+        """Return whether each table allows its share."""
         return all(face.can_sample(count) for face, count in self._shared(n))
 
     def __len__(self) -> int:
-        """Return how many decisions there are in all of them."""
+        """Return the number of decisions in all tables."""
         return sum(len(face) for face, _ in self._parts.values())
 
 
 class _Session:
-    """Be an episode of one body: the numbers of its decisions that are still there."""
+    """An episode of one body: the numbers of its remaining decisions."""
 
     __slots__ = ("cut", "ended", "rows")
 
@@ -182,14 +183,14 @@ class PoolTable(Pool):
     """Keep decisions up to a capacity, and draw steps, slices and whole episodes from them.
 
     Params:
-        capacity: How many sessions are kept at most, or a map {steps, sessions}, of which the one that is reached first
-            counts. Default {steps: 100000}.
-        remove: What makes room: `fifo`, the oldest decisions; `priority`, those of the least priority, which leaves no
-            whole episodes: only steps can be drawn then. Default `fifo`.
+        capacity: The most sessions, or a map {steps, sessions}, of which the first one reached counts. Default
+            {steps: 100000}.
+        remove: The decisions to remove: `fifo`, the oldest; `priority`, those of the least priority, which leaves no
+            whole episodes, so that only steps can be drawn. Default `fifo`.
         rate: {samples_per_insert, min_size, buffer} of a `RateLimiter`; a draw of n steps, slices or sessions counts n.
-            What a table begins with counts as inserted up to `min_size`. Default none.
-        source: Which recorded sessions the table begins with: of a run, of files, or of another table; see `README.md`.
-            Their copies are made before the table begins, and the process is told where these are. Default none.
+            Recorded sessions of `source` count as inserted up to `min_size`. Default none.
+        source: The recorded sessions that the table begins with: of a run, of files, or of another table; see
+            `README.md`. They are copied before the table begins. Default none.
 
     Raises:
         ValueError: A number is below its bound, or a word is unknown.
@@ -228,15 +229,15 @@ class PoolTable(Pool):
 
     @classmethod
     def mixed(cls, uid: str, parts: Mapping[str, tuple[TableFace, float]]) -> MixedFace:
-        """Return what draws from several tables."""
+        """Return the object that draws from several tables."""
         return MixedFace(uid, parts)
 
     def setup(self) -> None:
-        """Give each agent draws of its own: those of one do not depend on how often another asks; take what is copied.
+        """Make a stream of draws for each agent, independent of other agents' draws; load the copied sessions.
 
         Raises:
-            StoreError: The copy is gone or damaged.
-            ValueError: There is none.
+            StoreError: The copy is missing or damaged.
+            ValueError: A table with a `source` has no copy.
         """
         seeds = self.rng.integers(2**63, size=len(self.serve))
         self._draws = {agent: np.random.default_rng(int(seed)) for agent, seed in zip(self.serve, seeds, strict=True)}
@@ -251,9 +252,9 @@ class PoolTable(Pool):
         if self._limiter is not None:
             self._limiter.inserted(min(self._inserted, self._limiter.min_size))
 
-    # -- what may be done ---------------------------------------------------------------------------------------------
+    # -- judging -----------------------------------------------------------------------------------------------------
     def judge(self, agent: str, what: str, given: Mapping[str, Any]) -> str | None:
-        """Say why something cannot be done yet."""
+        """Return why a request cannot be answered yet, None if it can."""
         limiter, n = self._limiter, int(given.get("n", 1))
         if what == INSERT:
             rows = len(given["streams"])
@@ -277,7 +278,7 @@ class PoolTable(Pool):
         return f"a draw of {n} would bring d from {limiter.d:g} below {limiter.low:g}"
 
     def state(self) -> Mapping[str, int | float | str | None]:
-        """Return steps and sessions that are there, with the state of the limiter, whose `since` is a time of day."""
+        """Return numbers of steps and sessions, and the state of the limiter with `since` as a time of day."""
         found: dict[str, Any] = {
             "steps": len(self),
             "sessions": len(self._sessions),
@@ -293,9 +294,9 @@ class PoolTable(Pool):
     def __len__(self) -> int:
         return 0 if self._ring is None else self._ring.end - self._ring.begin
 
-    # -- decisions come and go ----------------------------------------------------------------------------------------
+    # -- inserting ---------------------------------------------------------------------------------------------------
     def insert(self, agent: str, given: Mapping[str, Any]) -> None:
-        """Keep decisions, and let others go until the bounds hold."""
+        """Keep decisions, and remove others until the bounds hold."""
         if self._limiter is not None:
             self._limiter.inserted(len(given["streams"]))
         self._insert(agent, given)
@@ -309,7 +310,7 @@ class PoolTable(Pool):
         self._sums.clear()
 
     def _declare(self, agent: str, arrays: Mapping[str, Array]) -> None:
-        """Learn from the first decisions what all have; refuse others."""
+        """Set the columns of all decisions by the first ones; refuse differing ones."""
         kinds = {name: (list(array.shape[1:]), array.dtype.str) for name, array in arrays.items()}
         if self._ring is None:
             self._make(kinds)
@@ -330,7 +331,7 @@ class PoolTable(Pool):
         episode, (former, number) = int(row["episodes"]), self._running.get(stream, (-1, -1))
         if former != episode or number not in self._sessions:
             if number in self._sessions:
-                self._sessions[number].cut = True  # it was given up: its end will not come
+                self._sessions[number].cut = True  # given up: its end will not come
             number, self._begun = self._begun, self._begun + 1
             # What was lost before its first decision came is missing in it.
             self._sessions[number] = _Session(cut=int(row["ticks"]) != 0)
@@ -361,18 +362,18 @@ class PoolTable(Pool):
             ring.drop(1)
 
     def _forget(self, place: int) -> None:
-        """Take a row out of its session; one without rows is gone."""
+        """Remove a row from its session; remove a session without rows."""
         assert self._ring is not None
         number = int(self._ring.take("session", np.array([place]))[0])
         session = self._sessions[number]
         session.cut = True
-        session.rows.remove(place)  # the first one, where the oldest go
+        session.rows.remove(place)  # the first one, if the oldest are removed
         if not session.rows:
             del self._sessions[number]
 
-    # -- what is drawn ------------------------------------------------------------------------------------------------
+    # -- drawing -----------------------------------------------------------------------------------------------------
     def answer(self, agent: str, what: str, given: Mapping[str, Any]) -> Any:
-        """Return a draw, or what else was asked for."""
+        """Return a draw, or the answer to another request."""
         if what == "can_sample":
             return len(self) > 0 and (self._limiter is None or self._limiter.can_sample(int(given["n"])))
         if what == "state":
@@ -417,7 +418,7 @@ class PoolTable(Pool):
         else:
             if alpha not in self._sums:
                 scaled = ring.all("priority") ** alpha
-                self._sums = {alpha: (scaled, np.cumsum(scaled))}  # of one exponent: nobody draws by many
+                self._sums = {alpha: (scaled, np.cumsum(scaled))}  # of one exponent: draws rarely use several
             scaled, sums = self._sums[alpha]
             places = np.minimum(np.searchsorted(sums, draws.random(n) * sums[-1], side="right"), count - 1)
             weights = (scaled[places] / scaled.min()) ** -beta
@@ -426,7 +427,7 @@ class PoolTable(Pool):
         return {"weights": weights, **{name: ring.take(column, rows) for name, column in names.items()}}
 
     def _whole(self) -> list[int]:
-        """Return the numbers of sessions that have ended and of which nothing is missing."""
+        """Return the numbers of ended sessions without missing decisions."""
         return [number for number, one in self._sessions.items() if one.ended and not one.cut]
 
     def _sample_session_batch(self, draws: Generator, n: int, replace: bool, on_short: str) -> dict[str, Any]:
@@ -491,9 +492,9 @@ class PoolTable(Pool):
     def _rows(self, number: int, begin: int, length: int) -> Iterator[int]:
         return islice(self._sessions[number].rows, begin, begin + length)
 
-    # -- what it is, for who takes its place --------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
     def save_state(self) -> dict[str, Any]:
-        """Return all that is there; as long as the decisions that are kept."""
+        """Return the whole state, as large as the kept decisions."""
         ring, limiter = self._ring, self._limiter
         sessions = [[n, list(one.rows), one.ended, one.cut] for n, one in self._sessions.items()]
         return {
@@ -507,7 +508,7 @@ class PoolTable(Pool):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Be what another one was."""
+        """Restore what `save_state` returned."""
         if state["rows"] is not None:
             begin, arrays = state["rows"]
             self._make(state["kinds"])

@@ -1,4 +1,4 @@
-"""Tables that begin with recorded sessions: found where the document says, copied beside the run, read by the table."""
+"""Tables that begin with recorded sessions: found by the document's source, copied, read by the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A table of a document that begins with what was recorded: its source, the place of that, and its capacity."""
+    """A table of a document with recorded sessions: its source, the place of the source, and its capacity."""
 
     at: str
     source: Mapping[str, Any]
@@ -36,10 +36,10 @@ class Filled:
 
 
 def filled_of(phase: PhasePlan) -> dict[str, Filled]:
-    """Return the tables of a phase that begin with what was recorded, by uid.
+    """Return the tables of a phase with recorded sessions, by uid.
 
     Raises:
-        DocumentError: A source is no map, or what it has would have gone through filters.
+        DocumentError: A source is no map, or an agent of the table has filters.
     """
     found = {}
     for table in phase.pools:
@@ -59,10 +59,10 @@ def filled_of(phase: PhasePlan) -> dict[str, Filled]:
 
 
 def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Recorded:
-    """Return the sessions that a table of the phase begins with: the newest whole ones that it has room for.
+    """Return the sessions that a table of the phase begins with: the newest complete ones within its capacity.
 
     Raises:
-        DocumentError: There is no such table, it begins with nothing, or what it begins with is not there.
+        DocumentError: There is no such table, it has no source, or the source has no sessions.
     """
     uid, tables = str(source["table"]), finder.tables
     if uid not in tables:
@@ -71,7 +71,7 @@ def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Recorded:
             f"{at}: expected a table of this phase that begins with a `source` ({known}), found `{uid}`"
         )
     table = tables[uid]
-    others = {name: one for name, one in tables.items() if name != uid}  # none begins with itself
+    others = {name: one for name, one in tables.items() if name != uid}  # no table begins with itself
     inner = replace(finder, tables=others).find(table.at, table.source, table.source.get("agent") or table.agents[0])
 
     def kept() -> Iterator[Session]:
@@ -102,7 +102,7 @@ def equal_columns(at: str, sources: Sequence[Source]) -> None:
 def misfits(
     uid: str, source: Source, at: str, agent: str, declared: Mapping[str, Sequence[Information]]
 ) -> Iterator[str]:
-    """Yield what of the recorded columns is not as an agent of the table sees and sets it, in order."""
+    """Yield the differences of the recorded columns from the sensors and actuators of the table's agents, in order."""
     for kind, recorded in (("sensors", source.sensors), ("actuators", source.actuators)):
         own = [[_local(it.uid), it.space.to_string()] for it in declared[kind]]
         found = [[_local(name), space] for name, space in recorded]
@@ -116,12 +116,12 @@ def _local(uid: str) -> str:
 
 
 def filled(folder: str, sha256: str) -> Iterator[dict[str, Any]]:
-    """Yield the decisions of each session of a copy as brains would feed them: columns of `ganglion.sdk.Pool.insert`.
+    """Yield the decisions of each session of a copy, as columns of `ganglion.sdk.Pool.insert`.
 
-    An episode without an end is truncated, and what was decided by which update is -1 where it is not known.
+    An episode without an end is truncated; an unknown number of an update is -1.
 
     Raises:
-        StoreError: The copy is gone or damaged.
+        StoreError: The copy is missing or damaged.
     """
     found = read_index(Path(folder), sha256)
     if found is None:

@@ -1,4 +1,4 @@
-"""Targets: what learners make of recorded sessions: n-step targets, and a policy of today over yesterday's sessions."""
+"""Targets: n-step targets of recorded sessions, and the decisions of a current policy on recorded sessions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def n_step_targets(
     truncated: ArrayLike | None = None,
     is_alive: ArrayLike | None = None,
 ) -> Array:
-    """Return for each tick its next n discounted rewards, and the discounted value of where they lead to.
+    """Return for each tick the sum of its next n discounted rewards and the discounted value after them.
 
-    Fewer than n count up to the first end, to the last tick that is alive, and to the end of the array. Nothing
-    follows an end that terminated; an end that truncated has a value behind it. Ticks that are not alive have 0.
+    Fewer than n count up to the first end, to the last tick that is alive, and to the end of the array. No value
+    follows a terminated end; a value follows a truncated one. Ticks that are not alive have 0.
 
     Args:
         rewards: `[..., T]`.
         values: `[..., T + 1]`, of each observation and of the closing one.
         gamma: The discount of a tick.
-        n: At least 1; None is all that follow.
+        n: At least 1; None is all following ticks.
         terminated, truncated, is_alive: `[..., T]` bool; None is never, never, always.
 
     Raises:
@@ -85,15 +85,15 @@ def n_step_targets(
 
 @dataclass(frozen=True)
 class ReplayedSessions:
-    """Show what a policy did with recorded sessions; row i of each array is session i of the batch.
+    """The decisions of a policy on recorded sessions; row i of each array is session i of the batch.
 
     Attributes:
-        actions: `[n, T, *shape]` of each item: the recorded ones where they are forced, else the policy's own.
-        shadow_actions: What the policy would have done where the recorded ones are forced; else None.
+        actions: `[n, T, *shape]` of each item: the recorded ones if forced, else the policy's own.
+        shadow_actions: The policy's own actions if the recorded ones are forced; else None.
         memories: `[n, T, *shape]` of each item, after each tick.
-        extras: What the policy returned beside, as arrays `[n, T, *shape]`, in lists and maps as it returned them.
+        extras: Further results of the policy, as arrays `[n, T, *shape]`, in its lists and maps.
         rewards: `[n, T]`, recorded, or those of the objective.
-        is_alive: `[n, T]` bool; zeros stand where a session is not alive.
+        is_alive: `[n, T]` bool; arrays are zero where a session is not alive.
     """
 
     actions: list[Array]
@@ -115,20 +115,20 @@ def replay_sessions(
     force_actions: bool = True,
     objective: Callable[[list[Array], list[Array], list[Array], Array], ArrayLike] | None = None,
 ) -> ReplayedSessions:
-    """Show recorded observations to a policy as it is now.
+    """Call a policy with recorded observations.
 
-    The policy is asked once per tick about all sessions that are alive then. From observation i came extras i, then
-    action i; memory i is the one after it. The first memories are the recorded ones, else zeros; they are zeros again
-    at each tick with which an episode begins.
+    The policy is called once per tick with all sessions that are alive. Observation i gives extras i and action i;
+    memory i is the one after it. The first memories are the recorded ones, else zeros; they are zeros again at the
+    first tick of each episode.
 
     Args:
         batch: The sessions.
         policy: Returns actions and memories as lists in declared order, one item of them bare or in a list, and extras.
         force_actions: Whether the recorded actions count.
-        objective: Gives rewards anew, `[k]`, of observations, actions, next observations and the recorded rewards.
+        objective: Returns rewards, `[k]`, from observations, actions, next observations and the recorded rewards.
 
     Raises:
-        PoolMismatch: The policy returned something else than a row per session.
+        PoolMismatch: The policy did not return a row per session.
     """
     n, ticks = batch.is_alive.shape
     kinds = [] if batch.preceding_agent_memories is None else batch.preceding_agent_memories
@@ -174,7 +174,7 @@ def _listed(given: Any, what: str, t: int, rows: int) -> list[Array]:
 
 
 class _Series:
-    """Collect what comes of some rows, tick by tick, in whole arrays."""
+    """Collect rows, tick by tick, in whole arrays."""
 
     def __init__(self, n: int, ticks: int) -> None:
         self._shape = (n, ticks)

@@ -1,4 +1,4 @@
-"""Transcript: the episodes of one agent in one phase of a run, made of the rows of a store."""
+"""Transcript: the episodes of one agent in one phase of a run, from the rows of a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = ("sensor", "actuator", "reward")
 
 
 def quoted(text: str) -> str:
-    """Return a text as the conditions of stores have it."""
+    """Return a text as a literal of a store's conditions."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -34,20 +34,20 @@ class Transcript:
     """Read the episodes of one agent.
 
     Args:
-        reader: Of the rows of decisions, which are read in one go.
-        aside: Another one of the same store, for the closing readings.
+        reader: For the rows of decisions, read in one query.
+        aside: Another reader of the same store, for the closing readings.
         run: Id of the run.
         phase: Index and name of its phase.
         agent: Its name there.
 
     Attributes:
         columns: Kind (sensor, actuator, reward) -> pairs of id and space, as text, in recorded order. Ids are full, or
-            local where the agent had bodies in several environments.
-        environments: Those that the agent was in, in the order of its columns.
-        bodies: Environment and number of each of its bodies, in a phase that had some.
+            local if the agent had bodies in several environments.
+        environments: Those of the agent, in the order of its columns.
+        bodies: Environment and number of each of its bodies, in a phase with bodies.
         grouped: Whether these were of several groups, so that each environment has columns of its own.
 
-    With `only` it is as if the agent had been in this environment alone, where it had bodies.
+    `only` selects one environment of an agent with bodies.
     """
 
     def __init__(
@@ -96,17 +96,16 @@ class Transcript:
         return found if only is None or not any(uid == only for uid, _ in found) else [p for p in found if p[0] == only]
 
     def full(self, uid: str, environment: str | None) -> str:
-        """Return the full id of a column in an environment in which the agent had bodies; None is no such one."""
+        """Return the full id of a column in an environment in which the agent had bodies; None: without bodies."""
         return uid if environment is None or uid in self._homes else f"{environment}.{uid}"
 
     def episodes(
         self, mode: str, worker: int | None, flaws: list[str], begun: Mapping[int, int] | None = None
     ) -> Iterator[Episode]:
-        """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each that is not whole.
+        """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each incomplete one.
 
-        `begun` says with which number the episodes of workers begin.
-
-        One whose decisions are not all there is left out; one whose end or closing readings are not there is yielded.
+        `begun` has the first number of each worker's episodes. An episode with missing decisions is left out; one
+        without an end or closing readings is yielded.
         """
         self._only = "" if worker is None else f" and worker = {worker}"
         if begun:
@@ -173,7 +172,7 @@ class Transcript:
     def _closing(
         self, mode: Mode, worker: int, episode: int, last: Mapping[str, Any], ends: Mapping[str, _Ends]
     ) -> dict[str, Any] | None:
-        """Return the readings after the last decision; an environment that was not stepped shows what it showed."""
+        """Return the readings after the last decision; an environment that was not stepped keeps its readings."""
         found: dict[str, Any] = {}
         for environment, closing in ends.items():
             readings = closing.of(worker, episode)
@@ -189,9 +188,9 @@ class Transcript:
         return {uid: found.get(uid, value) for uid, value in last.items()}
 
     def _ends(self, mode: Mode) -> dict[str, _Ends]:
-        """Return the last readings of most episodes, by environment: asking for each alone takes many times longer.
+        """Return the last readings of most episodes, by environment; a query for each takes many times longer.
 
-        Those are there which an environment ended itself, and those that were cut where the longest were.
+        The result has episodes that an environment ended, and those that were cut off after the longest length.
         """
         place = f"phase = {self._index} and mode = {quoted(mode.value)}"
         rows = self._aside.rows("episodes", [self._run], where=place, columns=["steps"], order=["-steps"], limit=1)
@@ -205,7 +204,7 @@ class Transcript:
         return found
 
     def _ends_of_bodies(self, mode: Mode) -> dict[str, _EndsOfBodies]:
-        """Return what look up the last readings of bodies, by environment."""
+        """Return the lookups of last readings of bodies, by environment."""
         columns = ["worker", "episode", "sensors"]
         asked = {environment: self._steps(mode, environment) + self._only for environment in self.environments}
         rows = {uid: self._aside.rows("steps", [self._run], where=w, columns=columns) for uid, w in asked.items()}
@@ -246,7 +245,7 @@ class Transcript:
 
 
 def _policies(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
-    """Return by which model each action was chosen, and by which update of it, where that was recorded of all."""
+    """Return the model and the update that chose each action, if recorded for all."""
     found = {name: [row.get(name) for row in rows] for name in _POLICY}
     return {name: np.array(values) for name, values in found.items() if None not in values}
 
@@ -262,14 +261,14 @@ def vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
 
 
 class _Ends:
-    """Look up the last of rows that stand in the order of worker and episode, and are asked for in that order."""
+    """Look up the last row of each episode in rows sorted by worker and episode; call in that order."""
 
     def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
         self._rows = rows
         self._next = next(rows, None)
 
     def of(self, worker: int, episode: int) -> dict[str, Any] | None:
-        """Return the readings of the last row of an episode, None if there is no row of it."""
+        """Return the readings of the last row of an episode, None without rows."""
         found: dict[str, Any] | None = None
         while self._next is not None and (self._next["worker"], self._next["episode"]) <= (worker, episode):
             mine = (self._next["worker"], self._next["episode"]) == (worker, episode)
@@ -279,7 +278,7 @@ class _Ends:
 
 
 class _EndsOfBodies:
-    """Look up the last readings of each body in rows of steps, as `_Ends` does of one."""
+    """Look up the last readings of each body in rows of steps, like `_Ends`."""
 
     def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
         self._groups = groupby(rows, key=lambda row: (row["worker"], row["episode"]))

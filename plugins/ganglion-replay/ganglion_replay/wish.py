@@ -1,4 +1,4 @@
-"""What an entry of `replay` asks for, in words, and which phase of which run that is."""
+"""The request of an entry of `replay`, in words, and the choice of a phase of a run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _OF_LOAD = ("agent", "experiment_run", "instance", "phase", "base")
 
 
 def wish_of(entry: Mapping[str, Any], agent: str, uid: str, run: str) -> Wish:
-    """Return what an entry of `replay` asks for; missing keys are filled in as those of `load`.
+    """Return the request of an entry of `replay`; missing keys have the defaults of `load`.
 
     Args:
-        entry: In our spelling, without what it leaves open.
-        agent: Whose `replay` it is.
+        entry: In Ganglion's spelling, without missing keys.
+        agent: The agent with the entry.
         uid: Of this document.
         run: Id of this run.
     """
@@ -29,7 +29,7 @@ def wish_of(entry: Mapping[str, Any], agent: str, uid: str, run: str) -> Wish:
 
 
 def told(entry: Mapping[str, Any], wish: Wish) -> str:
-    """Return what is looked for in words."""
+    """Return the request in words."""
     only = [f"{key} {entry[key]}" for key in ("mode", "environment", "worker") if key in entry]
     source = str(wish).removeprefix("the model of ").replace("that left one", "with that agent")
     if not wish.agent:
@@ -38,7 +38,7 @@ def told(entry: Mapping[str, Any], wish: Wish) -> str:
 
 
 def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run: str) -> int | str:
-    """Return the phase of a run that is meant, or why there is none; `having` are those with the agent."""
+    """Return the wanted phase of a run, or why there is none; `having` are the phases with the agent."""
     whose = f"agent `{wish.agent}`" if wish.agent else "environment that is meant"
     if wish.phase is not None:
         index = next((i for i in sorted(names) if wish.phase in (i, names[i])), None)
@@ -51,6 +51,6 @@ def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run:
 
 
 def missing(at: str, entry: Mapping[str, Any], wish: Wish, places: Sequence[tuple[str, str]]) -> str:
-    """Return the sentence of the fault: what was looked for, and where; one line per place."""
+    """Return the text of the fault: the request, and a line for each searched place."""
     lines = [f"{at}: {told(entry, wish)} were not found", *(f"  in {place}: {why}" for place, why in places)]
     return "\n".join(lines)

@@ -65,16 +65,30 @@ def command(
     wanted = filters(processes, level, since, grep)
     folder = folder_of(settings, run)
     logs, shown = Logs(folder.name, folder / "logs"), _shower(settings)
+    heard: set[str] = set()
+
+    def passes(line: Line) -> bool:
+        heard.add(line["process"])
+        return all(one(line) for one in wanted)
+
     while True:
         lasts = follow and goes_on(settings, folder.name)  # before it is read: nothing is lost at the end
         until_s = time.monotonic() + _ENDED_S
         while True:
-            shown(line for line in logs.read() if all(one(line) for one in wanted))
+            shown(line for line in logs.read() if passes(line))
             if not lasts:
+                _refuse_strangers(processes, heard)
                 return 0
             if time.monotonic() >= until_s:
                 break
             time.sleep(LOOK_S)
+
+
+def _refuse_strangers(names: Iterable[str], heard: Iterable[str]) -> None:
+    """Raise UsageError for a name of which no process has a line."""
+    for name in names:
+        if not any(_is_of(process, name) for process in heard):
+            raise UsageError(f"--process: no line is of `{name}`; there are: {', '.join(sorted(heard)) or 'none'}")
 
 
 def folder_of(settings: Settings, run: str) -> Path:

@@ -1,1 +1,1 @@
-"""THE PAGE: runs, curves, processes and logs of a results folder in a browser, live and years after."""
+"""THE PAGE: runs, curves, processes and logs of a results folder in a browser, live and later."""

@@ -1,4 +1,4 @@
-"""App: the routes of the page, each a question to what is known or a wish to a kernel."""
+"""App: the routes of the page: questions about runs, and requests to kernels."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ PAGE = Path(__file__).with_name("page")
 """The files of the page; nothing else is served."""
 
 NICE = 10
-"""How far the server stands back behind the runs that it shows."""
+"""How much nicer the server's threads are than the shown runs."""
 
 SHARED_S, SHARED_MOST_S, SHARED_MAX = 0.5, 3.0, 200
-"""For so long what was answered is answered to other pages too, and so many answers are kept for that."""
+"""How long, and how many, answers are kept for other pages."""
 
 SUBMIT_S = 65.0
-"""The longest time that a kernel is given to check a document."""
+"""The longest time of a kernel's check of a document."""
 
 _KINDS = ("environment", "brain", "muscle", "objective", "controller", "condition", "filter", "reward", "observer")
 _RESUMABLE = ("failed", "interrupted", "lost")
@@ -71,7 +71,7 @@ Answer = TypeVar("Answer")
 
 
 class Refused(Exception):
-    """A request cannot be carried out as things are: `status` is that of HTTP, `body` says why."""
+    """A request that cannot be carried out: `status` is that of HTTP, `body` has the reason."""
 
     def __init__(self, status: int, text: str, **more: Any) -> None:
         super().__init__(text)
@@ -79,7 +79,7 @@ class Refused(Exception):
 
 
 class _Shared:
-    """Make an answer in a thread; it serves other pages until `until_s`: the longer, the more it has cost."""
+    """Make an answer in a thread; the answer serves other pages until `until_s`, the longer the more it cost."""
 
     def __init__(self, question: Callable[[], Any]) -> None:
         self.until_s = time.monotonic() + SHARED_S
@@ -97,8 +97,8 @@ class Page:
     """Answer the requests of one server.
 
     Args:
-        settings: Where results and store are.
-        allow_submit: Whether documents may be handed to the daemon.
+        settings: The places of results and store.
+        allow_submit: Whether pages may submit documents to the daemon.
     """
 
     def __init__(self, settings: Settings, allow_submit: bool = False) -> None:
@@ -107,7 +107,7 @@ class Page:
         self._kernels = Kernels(settings, self._news)
         self._look = Look(settings, self._kernels)
         self._commands = Commands(settings)
-        self._collector: Any = None  # of numbers for Prometheus, once they are asked for
+        self._collector: Any = None  # of numbers for Prometheus, made at the first request
         self._shared: dict[tuple[Any, ...], _Shared] = {}
         self.closing = asyncio.Event()
 
@@ -122,7 +122,7 @@ class Page:
         self._commands.close()
 
     def app(self) -> Starlette:
-        """Return the application, which is to be guarded."""
+        """Return the application, without its guard."""
         one = "/api/runs/{run}"
         gets: dict[str, Callable[[Request], Awaitable[Response]]] = {
             "/": self._index,
@@ -156,12 +156,12 @@ class Page:
         ]
         return Starlette(routes=routes, lifespan=self._lifespan)
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------------------------
     async def _index(self, request: Request) -> Response:
         return FileResponse(PAGE / "index.html", media_type="text/html")
 
     async def _answer(self, run: str, question: Callable[[], Any]) -> Response:
-        """Answer a question; pages that ask the same at the same time are given one answer."""
+        """Answer a question; equal questions at the same time share one answer."""
         parts = question.args if isinstance(question, partial) else ()
         more = tuple(question.keywords.items()) if isinstance(question, partial) else ()
         key = (question.func if isinstance(question, partial) else question, self._kernels.turn(run), parts, more)
@@ -171,7 +171,7 @@ class Page:
             if len(self._shared) >= SHARED_MAX:
                 self._shared.clear()
             known = self._shared[key] = _Shared(question)
-        body = await asyncio.shield(known.made)  # who leaves takes nothing from the others
+        body = await asyncio.shield(known.made)  # a cancelled request leaves the answer to the others
         return Response(body, media_type="application/json")
 
     def _told(self, question: Callable[[str], Any]) -> Callable[[Request], Awaitable[Response]]:
@@ -229,7 +229,7 @@ class Page:
         return StreamingResponse(self._until_closing(stream), media_type="text/event-stream", headers=_STREAM)
 
     async def _until_closing(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
-        """Yield what a stream has until the server ends: it does not wait for pages that go on reading."""
+        """Yield a stream until the server ends, without waiting for pages that continue to read."""
         closing = asyncio.ensure_future(self.closing.wait())
         try:
             while True:
@@ -266,7 +266,7 @@ class Page:
         text = (await request.body()).decode(errors="replace")
         return _json(await run_in_threadpool(checked, text))
 
-    # -- wishes -------------------------------------------------------------------------------------------------------
+    # -- requests to kernels -----------------------------------------------------------------------------------------
     async def _act(self, word: str, request: Request) -> Response:
         run = request.path_params["run"]
         row = await run_in_threadpool(self._look.run, run)
@@ -341,7 +341,7 @@ class Page:
         return _json({"experiment": experiment, "runs": runs}, 202)
 
     def _planned(self, text: str) -> tuple[str, list[str]]:
-        """Return the uid of an experiment and those of its runs, each of whose documents may come from a page."""
+        """Return the uids of an experiment and of its runs, after checking that a page may submit the documents."""
         try:
             entries = read_tree("experiment.yml", text, local=False).root.map
         except DocumentError as error:
@@ -365,7 +365,7 @@ class Page:
                 raise Refused(422, "the document of a run has faults", **found)
         return str(entries["uid"].plain()), [str(row["run"]) for row in rows]
 
-    # -- kept documents -----------------------------------------------------------------------------------------------
+    # -- kept documents ----------------------------------------------------------------------------------------------
     async def _documents(self, request: Request) -> Response:
         folder = self._settings.results / ".web" / "documents"
         return _json(sorted(path.stem for path in folder.glob("*.yml")))
@@ -393,7 +393,7 @@ class Page:
 
 
 def checked(text: str) -> dict[str, Any]:
-    """Return faults and warnings of a document, as from somebody who may name plugins but no code and no command."""
+    """Return faults and warnings of a document from the network, which names plugins but no code and no commands."""
     try:
         _, warnings = load_document("document.yml", plugins=registry, text=text, local=False)
     except DocumentError as error:
@@ -410,7 +410,7 @@ def _faults(error: DocumentError) -> dict[str, Any]:
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """Return the faults that a command has printed: `file:line:column: path: message`, or a sentence."""
+    """Return the faults in the output of a command: `file:line:column: path: message`, or a sentence."""
     found = []
     for line in text.splitlines():
         match = re.match(r"experiment\.yml:(\d+):(\d+): (.*)", line)
@@ -422,7 +422,7 @@ def _lines(text: str) -> list[dict[str, Any]]:
 
 
 def _yield_to_runs() -> None:
-    """Let runs come first: on Linux each thread that looks on is nicer than they are."""
+    """Give runs priority: on Linux each thread of the server is nicer than theirs."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
@@ -434,7 +434,7 @@ def _fault(fault: Any) -> dict[str, Any]:
 
 
 def _wish(word: str, run: str, given: Mapping[str, Any]) -> RunSignal | RunRequest:
-    """Return what a kernel is asked for one of the words of the page."""
+    """Return the request to a kernel for a word of the page."""
     reason = str(given.get("reason") or "page")
     if word == "stop":
         return RunRequest(run, bool(given.get("now")), reason)
@@ -478,7 +478,7 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 def _refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Turn what goes wrong into a status of HTTP and one sentence."""
+    """Turn an error into a status of HTTP and one sentence."""
 
     async def carried_out(request: Request) -> Response:
         try:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PORT = 8642
-"""Where the page is unless something else is said."""
+"""The default port of the page."""
 
 END_S = 2
-"""The longest time that open answers are given at the end."""
+"""The longest wait for open answers at the end."""
 
 BESIDE_END_S = 5.0
-"""The longest time that a page beside a command is given to end with it."""
+"""The longest wait for a page beside a command to end."""
 
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
@@ -41,7 +41,7 @@ _HERE = ("127.0.0.1", "localhost", "[::1]")
 @click.option("--attached", is_flag=True, hidden=True, help="end with standard input")
 @click.pass_obj
 def serve(settings: Settings, port: int, host: str, names: tuple[str, ...], allow_submit: bool, attached: bool) -> int:
-    """Show the runs of the results folder in a browser: live, and years after.
+    """Show the runs of the results folder in a browser: live, and later.
 
     The printed address opens the page. The address holds a secret; requests without the secret are refused.
     """
@@ -61,7 +61,7 @@ def serve(settings: Settings, port: int, host: str, names: tuple[str, ...], allo
 
 @contextlib.contextmanager
 def beside(settings: Settings, wanted: bool) -> Iterator[Callable[[str, RunEvent], None]]:
-    """Show the page of the results beside what the block does; its address comes on standard error."""
+    """Show the page of the results during a block; print its address on standard error."""
     place = ["--results", str(settings.results), *([] if settings.store is None else ["--store", settings.store])]
     words = [sys.executable, "-P", "-c", COMMAND, *place, "serve", "--port", "0", "--attached"]
     page = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), start_new_session=True)
@@ -69,7 +69,7 @@ def beside(settings: Settings, wanted: bool) -> Iterator[Callable[[str, RunEvent
         yield lambda run, news: None  # the page asks the kernel itself
     finally:
         assert page.stdin is not None
-        page.stdin.close()  # it ends with its standard input, also where we are killed
+        page.stdin.close()  # the page ends with its standard input, also if this process is killed
         try:
             page.wait(BESIDE_END_S)
         except subprocess.TimeoutExpired:
@@ -106,7 +106,7 @@ async def _serve(settings: Settings, listening: socket.socket, port: int, hosts:
     loop = asyncio.get_running_loop()
 
     class Server(uvicorn.Server):
-        """Say when it has begun, and let the streams end as soon as it is to end."""
+        """Announce the begin, and end the streams at once when the server is to end."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

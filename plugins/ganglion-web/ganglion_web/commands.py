@@ -1,4 +1,4 @@
-"""Commands: what the page has Ganglion's own commands do, each in a process of its own."""
+"""Commands: Ganglion's commands that the page starts, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ganglion.cli.extension import COMMAND
 from ganglion.cli.settings import Settings
 
 SPAN_S = 60.0
-"""The longest time that a command may take whose end is waited for."""
+"""The longest wait for the end of a command."""
 
 _GANGLION = (sys.executable, "-P", "-c", COMMAND)
 
 
 class Commands:
-    """Start commands in the page's place of results, by words of ours: none of them comes from a document.
+    """Start commands for the page's results; no argument comes from a document.
 
     Args:
-        settings: Where results and store are.
+        settings: The places of results and store.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -28,19 +28,19 @@ class Commands:
         self._place = ["--results", str(settings.results), *store]
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self._starter = ThreadPoolExecutor(1, "starter")
-        self._starter.submit(int).result()  # its thread is there, and as urgent as we are now
+        self._starter.submit(int).result()  # starts the thread now, with the present priority
 
     def close(self) -> None:
-        """Start no more; what was started goes on."""
+        """Start no more commands; started ones continue."""
         self._starter.shutdown()
 
     def goes(self, name: str) -> bool:
-        """Say whether a command that was started under a name goes on."""
+        """Return whether a command started under a name is running."""
         known = self._started.get(name)
         return known is not None and known.poll() is None
 
     def start(self, name: str, output: Path, *words: str) -> None:
-        """Start a command that outlives the page, as urgent as one of a terminal; `output` gets what it prints."""
+        """Start a command that outlives the page, with the priority of a terminal's; `output` receives its output."""
 
         def begin() -> subprocess.Popen[bytes]:
             with output.open("wb") as out:
@@ -55,12 +55,12 @@ class Commands:
         self._started[name] = self._starter.submit(begin).result()
 
     def carry_out(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Carry out a command to its end."""
+        """Run a command to its end."""
         return _carried_out([*self._place, *words], None)
 
 
 def carry_out_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a command to its end, in a folder whose `results` it uses."""
+    """Run a command to its end, in a folder whose `results` it uses."""
     return _carried_out(["--results", "results", *words], folder)
 
 

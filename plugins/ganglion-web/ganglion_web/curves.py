@@ -13,12 +13,12 @@ POINTS_MAX = 2_000
 """The most points of one curve: more than a screen has columns."""
 
 Curve: TypeAlias = tuple[int, str, str]
-"""Whose returns: phase, mode, agent."""
+"""The owner of returns: phase, mode, agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Sum up the episodes `first` to `last` of a curve, all workers and bodies of them.
+    """Sum up the episodes `first` to `last` of a curve, over all workers and bodies.
 
     `count` episodes have `steps` steps in sum; `returned` of them have a return, whose sum is `total`, between `low`
     and `high`; `judged` have an objective, whose sum is `objective`.
@@ -37,7 +37,7 @@ class Bin:
 
     @property
     def mean(self) -> float | None:
-        """Return the mean return; None where no episode has one."""
+        """Return the mean return; None without any."""
         return self.total / self.returned if self.returned else None
 
 
@@ -68,7 +68,7 @@ def binned(reader: StoreReader, run: str) -> dict[Curve, list[Bin]]:
 
 
 def _width(episodes: int, points: int = POINTS_MAX) -> int:
-    """Return the least power of two by which so many episodes are at most so many bins."""
+    """Return the least power of two as a width that gives at most so many bins."""
     width = 1
     while -(-episodes // width) > points:
         width *= 2
@@ -76,12 +76,12 @@ def _width(episodes: int, points: int = POINTS_MAX) -> int:
 
 
 def thinned(bins: Mapping[Curve, Sequence[Bin]], points: int) -> list[dict[str, Any]]:
-    """Return curves of at most so many points, as the page is told them."""
+    """Return curves of at most so many points, as plain values for the page."""
     return [_told(curve, merged) for curve, merged in _merged(bins, points).items()]
 
 
 def over_runs(runs: Sequence[Mapping[Curve, Sequence[Bin]]], points: int) -> list[dict[str, Any]]:
-    """Return the curves of equal runs: the mean of the runs' means, between the least and the greatest of them."""
+    """Return the curves of equal runs: the mean of the runs' means, with the least and the greatest."""
     last = max((one.last for bins in runs for curve in bins.values() for one in curve), default=0)
     width = _width(last + 1, points)
     found: dict[Curve, dict[int, list[Bin]]] = {}
@@ -98,7 +98,7 @@ def over_runs(runs: Sequence[Mapping[Curve, Sequence[Bin]]], points: int) -> lis
 
 
 def _over(members: Sequence[Bin]) -> Bin:
-    """Return one bin for those of several runs: each run weighs the same, whatever the number of its episodes."""
+    """Return one bin for several runs, with equal weights, whatever their numbers of episodes."""
     means = [one.mean for one in members if one.mean is not None]
     judged = [one.objective / one.judged for one in members if one.judged]
     return Bin(
@@ -122,7 +122,7 @@ def _merged(bins: Mapping[Curve, Sequence[Bin]], points: int) -> dict[Curve, lis
 
 
 def _grouped(members: Sequence[Bin], width: int) -> dict[int, Bin]:
-    """Return neighbouring bins as one, by its number."""
+    """Merge neighbouring bins; return number -> bin."""
     found: dict[int, Bin] = {}
     for one in members:
         number = one.first // width

@@ -1,4 +1,4 @@
-"""Distance: how far a phase is from what its conditions wait for, by what is stored and told of it."""
+"""Distance: how far a phase is from the values that its conditions wait for, by stored rows and events."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
 
 EPISODES_MAX = 1_000
-"""So many of the newest episodes of each worker are looked at."""
+"""The newest episodes of each worker to read."""
 
 OBJECTIVES_MAX = 200
-"""So many of the newest decisions of an episode are looked at, which is the longest mean that is shown whole."""
+"""The newest decisions of an episode to read: the longest mean that is shown exactly."""
 
 
 def conditions(
     plan: PhasePlan, reader: StoreReader | None, run: str, taken: Mapping[int, Mapping[str, Any]], status: str | None
 ) -> list[dict[str, Any]]:
-    """Return the conditions of a phase: name, parameters, and while it runs `distances` of what they wait for.
+    """Return the conditions of a phase: name, parameters, and, while the phase runs, `distances`.
 
-    A distance is `what`, `now` and `wanted`. `taken` is worker -> what it has told of its steps last. What a mean over
-    decisions is at is that of the newest episode of each worker that is stored: decisions are not told before.
+    A distance is `what`, `now` and `wanted`. `taken` maps each worker to its last report of steps. A mean over
+    decisions is of the newest stored episode of each worker, since decisions are not reported earlier.
     """
     named = [(one, "episode") for one in plan.episode_conditions] + [(one, "phase") for one in plan.phase_conditions]
     found: list[dict[str, Any]] = [
@@ -58,7 +58,7 @@ def conditions(
 
 
 def _made(plan: PluginPlan) -> TerminationCondition | None:
-    """Return the condition of an installed plugin; None for any other: the page carries out no code of a document."""
+    """Return the condition of an installed plugin; None for any other: the page runs no code of a document."""
     with contextlib.suppress(GanglionError, TypeError, ValueError):
         registry.locate("condition", plan.name, local=False)
         made: TerminationCondition = registry.load("condition", plan.name)(**plan.params)
@@ -67,7 +67,7 @@ def _made(plan: PluginPlan) -> TerminationCondition | None:
 
 
 def _phase(plan: PhasePlan, reader: StoreReader, run: str) -> PhaseView:
-    """Return the phase as its conditions see it, with the newest episodes of each worker."""
+    """Return the conditions' view of the phase, with the newest episodes of each worker."""
     quoted = run.replace("'", "''")
     own = f"run = '{quoted}' AND phase = {int(plan.index)} AND mode = '{Mode(plan.mode).value}'"
     _, newest = reader.query(f"SELECT MAX(episode) FROM episodes WHERE {own}")  # noqa: S608 - quoted
@@ -89,7 +89,7 @@ def _phase(plan: PhasePlan, reader: StoreReader, run: str) -> PhaseView:
 
 
 def _objectives(plan: PhasePlan, reader: StoreReader, run: str, phase: PhaseView) -> dict[int, dict[str, list[float]]]:
-    """Return worker -> agent -> the objectives of the last decisions of its newest episode that is stored."""
+    """Return worker -> agent -> the objectives of the last decisions of its newest stored episode."""
     found: dict[int, dict[str, list[float]]] = {}
     for view in phase.workers:
         if not view.finished:

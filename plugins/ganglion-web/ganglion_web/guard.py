@@ -1,4 +1,4 @@
-"""Guard: who may ask: a token, the names of this server, forms that change nothing; before any route is looked up."""
+"""Guard: admission of requests by a token, the names of this server and a header, before any route."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ganglion.cli.extension import UsageError, write_private
 
 COOKIE = "ganglion"
-"""The name of the cookie that the printed URL is turned into; the port stands behind it."""
+"""The name of the cookie with the token of the printed URL, before the port."""
 
 HEADER = "x-ganglion"
 """The header that a changing request must have: forms and other sites' scripts cannot send it."""
@@ -41,10 +41,10 @@ _ALWAYS = {
 
 
 def token_of(results: Path) -> str:
-    """Return the token of a results folder, made if there is none: an open page survives a restart of the server.
+    """Return the token of a results folder, made if missing, so that open pages survive a restart of the server.
 
     Raises:
-        UsageError: The file is not ours alone.
+        UsageError: Other users have access to the file.
     """
     path = results / ".web" / "token"
     try:
@@ -66,13 +66,13 @@ def token_of(results: Path) -> str:
 
 
 class Guard:
-    """Let through what has the token and comes from a page of this server; refuse all else in one sentence.
+    """Admit requests that have the token and come from a page of this server; refuse others in one sentence.
 
     Args:
-        app: What is guarded.
+        app: The guarded application.
         token: The secret.
-        hosts: What the header Host may say, as `127.0.0.1:8642`.
-        port: Where the server listens: a part of the cookie's name, since cookies do not know ports.
+        hosts: The valid values of the header Host, as `127.0.0.1:8642`.
+        port: Of the server: a part of the cookie's name, since cookies ignore ports.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Collection[str], port: int) -> None:
@@ -99,7 +99,7 @@ class Guard:
             await self._app(scope, _bounded(receive), sealed)
 
     def _judge(self, scope: Scope) -> Response | None:
-        """Return what a request is answered that is not let through; None for one that is."""
+        """Return the answer to a refused request; None for an admitted one."""
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
@@ -125,7 +125,7 @@ class Guard:
         return None
 
     def _welcome(self) -> Response:
-        """Turn the token of the address into a cookie, and lead to the address without it."""
+        """Turn the token of the address into a cookie, and redirect to the address without the token."""
         found = RedirectResponse("/", status_code=303)
         value = quote(self._token.decode(), safe="")
         found.set_cookie(self._cookie, value, path="/", httponly=True, samesite="strict", max_age=30 * 86_400)
@@ -150,7 +150,7 @@ def _refuse(status: int, text: str) -> Response:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return what hands on a body up to the bound; one that is longer than it said ends there."""
+    """Return a receiver that passes a body on up to the bound, and ends a longer one there."""
     taken = 0
 
     async def bounded() -> Message:

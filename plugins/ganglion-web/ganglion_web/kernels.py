@@ -1,4 +1,4 @@
-"""Kernels: the live kernels of a results folder, looked at by threads: their runs, processes and what they tell."""
+"""Kernels: the live kernels of a results folder, watched by threads: their runs, processes and events."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from ganglion.cli.settings import Settings
 from ganglion_web.news import News
 
 LOOK_S = 0.5
-"""The time between two looks at a kernel."""
+"""The time between two questions to a kernel."""
 
 RATE_S = 0.9
-"""The least time over which messages per second are counted."""
+"""The least time for counting messages per second."""
 
 END_S = 5.0
-"""The longest time that the threads are given to end."""
+"""The longest wait for the threads to end."""
 
 OPEN = frozenset({"queued", "running", "paused"})
 Answer = TypeVar("Answer")
 Edge: TypeAlias = tuple[str, str]
-"""Who sends to whom."""
+"""Sender and receiver."""
 
 
 class Kernels:
-    """Know the live runs of all kernels, and hand what they tell to `news`.
+    """Know the live runs of all kernels, and pass their events to `news`.
 
-    Each kernel has one connection by which it is asked, and one for each of its live runs by which it is listened to.
-    Processes are asked for only while somebody looks: each question costs the kernel a look at all of them.
+    Each kernel has one connection for questions, and one for the events of each of its live runs. Processes are asked
+    for only while a page reads, since each question makes the kernel examine all of them.
     """
 
     def __init__(self, settings: Settings, news: News) -> None:
@@ -57,7 +57,7 @@ class Kernels:
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to watch."""
         self._thread("kernels", self._find)
 
     def close(self) -> None:
@@ -73,33 +73,33 @@ class Kernels:
             return {run: dict(row) for run, row in self._runs.items()}
 
     def processes(self, run: str) -> list[dict[str, Any]]:
-        """Return the processes of a live run, the broker first; none of one that has ended."""
+        """Return the processes of a live run, the broker first; empty for an ended run."""
         with self._lock:
             return list(self._processes.get(run, ()))
 
     def rates(self, run: str) -> dict[Edge, float]:
-        """Return the messages per second from one process of a live run to another, between the last two looks."""
+        """Return the messages per second between processes of a live run, between the last two answers."""
         with self._lock:
             return dict(self._sent[run][2]) if run in self._sent else {}
 
     def steps(self, run: str) -> dict[int, Mapping[str, Any]]:
-        """Return worker -> what it has told last of how far it is: `phase`, `episode`, `steps`, `taken`."""
+        """Return worker -> its last report: `phase`, `episode`, `steps`, `taken`."""
         with self._lock:
             return dict(self._steps.get(run, {}))
 
     def turn(self, run: str) -> int:
-        """Return how often the status of a run has changed."""
+        """Return the number of changes of a run's status."""
         with self._lock:
             return self._turns[run]
 
     def ask(self, run: str, question: Callable[[Operator], Answer]) -> Answer:
-        """Ask the kernel of a run something over a connection of its own; PeerLost if no kernel knows the run."""
+        """Send a request to the kernel of a run over a new connection; PeerLost: no kernel knows the run."""
         with find_run(self._settings.results, self._settings.kernel, run) as operator:
             return question(operator)
 
-    # -- threads ------------------------------------------------------------------------------------------------------
+    # -- threads -----------------------------------------------------------------------------------------------------
     def _thread(self, name: str, work: Callable[[], None]) -> None:
-        with self._lock:  # of several threads that begin others
+        with self._lock:  # several threads begin others
             self._threads = {n: thread for n, thread in self._threads.items() if thread.is_alive()}
             if name not in self._threads:
                 self._threads[name] = thread = threading.Thread(target=work, name=name, daemon=True)
@@ -116,10 +116,10 @@ class Kernels:
         try:
             return [read_connection(self._settings.kernel)]
         except UsageError:
-            return []  # not there yet, or not any more
+            return []  # not yet there, or ended
 
     def _look(self, connection: Connection) -> None:
-        """Look at one kernel until it has ended."""
+        """Watch one kernel until its end."""
         mine: set[str] = set()
         with contextlib.suppress(GanglionError, OSError), Operator(connection) as operator:
             while not self._closed.is_set():
@@ -139,7 +139,7 @@ class Kernels:
         self._forget(mine)
 
     def _keep(self, rows: Mapping[str, dict[str, Any]], processes: dict[str, list[dict[str, Any]]] | None) -> None:
-        """Take what a kernel says of its runs; tell of those whose status has changed, and of all processes."""
+        """Record a kernel's runs; report changes of status, and all processes."""
         with self._lock:
             before = {run: self._runs.get(run, {}).get("status") for run in rows}
             self._runs |= rows
@@ -156,17 +156,17 @@ class Kernels:
             self._news.tell("processes", run, {"processes": found})
 
     def _count(self, run: str, processes: list[dict[str, Any]]) -> None:
-        """Take how many messages each process has sent; a rate is taken over a second or so."""
+        """Record the numbers of sent messages; compute rates over about a second."""
         now_s = time.monotonic()
         sent = {(row["name"], to): count for row in processes for to, count in row.get("sent", {}).items()}
         before_s, before, rates = self._sent.get(run, (now_s, sent, {}))
-        if now_s - before_s >= RATE_S:  # a successor of a process begins to count anew
+        if now_s - before_s >= RATE_S:  # a successor counts from zero
             rates = {edge: max(0, n - before.get(edge, n)) / (now_s - before_s) for edge, n in sent.items()}
             before_s, before = now_s, sent
         self._sent[run] = before_s, before, rates
 
     def _forget(self, runs: set[str]) -> None:
-        """Forget the runs of a kernel that has ended; what it did not say of their end is in the store."""
+        """Forget the runs of an ended kernel; the store has their ends."""
         with self._lock:
             gone = [run for run in runs if self._runs.pop(run, None) is not None]
             self._turns.update(gone)
@@ -177,7 +177,7 @@ class Kernels:
             self._news.tell("status", run, {"status": None, "reason": None})
 
     def _follow(self, connection: Connection, run: str) -> None:
-        """Hand on what is told of one run until it has ended."""
+        """Pass on the events of one run until its end."""
         over = threading.Event()
 
         def show(news: RunEvent) -> None:

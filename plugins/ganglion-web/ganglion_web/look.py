@@ -1,4 +1,4 @@
-"""Look: what the page shows of runs, from the store, their folders and the kernels that carry them out."""
+"""Look: the contents of the page, from the store, the folders of runs and their kernels."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
 
 MADE_KEPT, PLANS_KEPT = 2_000, 200
-"""So many curves, counts and plans of runs are kept in memory."""
+"""The most curves, counts and plans of runs in memory."""
 
 SHARE = 0.05
-"""The greatest part of a processor that an answer about a run may cost, however many pages ask for it."""
+"""The greatest share of a processor for an answer about a run, for any number of pages."""
 
 OLD_S = 20.0
-"""The greatest age of an answer that took long although it cost this process little: another one was busy."""
+"""The greatest age of an answer that took long but cost this process little, as while others are busy."""
 
 LOG_LINES_MAX = 2_000
 """The most lines of logs in one answer."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-"""Of each log file the end is read, so much of it."""
+"""The bytes to read from the end of each log file."""
 
 ROWS_MAX = 100_000
 """The most rows of a table in one answer."""
@@ -57,7 +57,7 @@ class NotThere(Exception):
 
 
 class Look:
-    """Answer what the page asks of a results folder; each answer is a plain value. Methods may run in any thread."""
+    """Answer the page's questions about a results folder by plain values. Methods may run in any thread."""
 
     def __init__(self, settings: Settings, kernels: Kernels) -> None:
         self._settings, self._kernels = settings, kernels
@@ -67,17 +67,17 @@ class Look:
         self._plans: dict[str, tuple[object, Plan]] = {}
 
     def warm_up(self) -> None:
-        """Import what the first question needs."""
+        """Import the modules for the first question."""
         with contextlib.suppress(GanglionError), self._reader():
             pass
 
-    # -- runs ---------------------------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------------------------
     def runs(
         self, status: str | None = None, uid: str | None = None, limit: int = 500, offset: int = 0
     ) -> dict[str, Any]:
-        """Return runs, the newest first, and how many there are of this status and uid.
+        """Return runs, the newest first, and the number of runs of this status and uid.
 
-        Those that go on have `episodes`, sealed so far, and `limit`, how many their plan has at most (None: open).
+        Running ones have `episodes`, sealed so far, and `limit`, the most of their plan (None: open).
         """
         with self._reader() as reader:
             rows = {} if reader is None else {row["run"]: row for row in reader.rows("runs")}
@@ -102,10 +102,10 @@ class Look:
         return {"total": len(chosen), "runs": shown}
 
     def run(self, run: str) -> dict[str, Any]:
-        """Return one run with its phases: what was planned, how far each is, how far its conditions are.
+        """Return one run with its phases: plan, progress, distances of conditions.
 
         Raises:
-            NotThere: No store, folder or kernel knows it.
+            NotThere: No store, folder or kernel knows the run.
         """
         folder = self._folder(run)
         with self._of(run) as (row, reader):
@@ -129,7 +129,7 @@ class Look:
         return {**row, "folder": str(folder), "versions": versions, "phases": phases}
 
     def document(self, run: str) -> dict[str, Any]:
-        """Return the document of a run as it was given and as it was carried out; None where a file is not there."""
+        """Return the document of a run as given and as carried out; None for a missing file."""
         with self._of(run):
             pass
         found: dict[str, Any] = {"run": run}
@@ -139,14 +139,14 @@ class Look:
         return found
 
     def processes(self, run: str) -> list[dict[str, Any]]:
-        """Return the processes of a live run; none of one that has ended."""
+        """Return the processes of a live run; empty for an ended run."""
         if run not in self._live():
             with self._of(run):
                 pass
         return self._kernels.processes(run)
 
     def topology(self, run: str) -> dict[str, Any]:
-        """Return who has sent how many messages to whom: nodes, and edges with the number so far and per second."""
+        """Return the graph of messages: nodes, and edges with the number so far and per second."""
         processes = self.processes(run)
         nodes = [{key: row.get(key) for key in ("name", "role", "worker", "uid", "state")} for row in processes]
         rates = self._kernels.rates(run)
@@ -163,11 +163,11 @@ class Look:
         ]
         return {"run": run, "nodes": nodes, "edges": edges}
 
-    # -- curves -------------------------------------------------------------------------------------------------------
+    # -- curves ------------------------------------------------------------------------------------------------------
     def curves(self, run: str, points: int = 500) -> dict[str, Any]:
         """Return the returns of a run by phase, mode and agent, over all workers and bodies, thinned.
 
-        A point stands for neighbouring episodes: `episode` (the middle one), `step` (steps of a worker so far, the mean
+        A point is for neighbouring episodes: `episode` (the middle one), `step` (steps of a worker so far, the mean
         over workers), `count`, `mean`, `low` and `high` of the returns, `objective` (mean).
         """
         points = max(1, min(points, POINTS_MAX))
@@ -176,15 +176,15 @@ class Look:
         return {"run": run, "curves": thinned(bins, points)}
 
     def _bins(self, reader: StoreReader, row: Mapping[str, Any]) -> Mapping[Curve, list[Bin]]:
-        """Return the bins of a run; while it goes on they are made anew as often as costs little of a processor."""
+        """Return the bins of a run; for a live run they are made again as often as `COST_MAX` allows."""
         found: Mapping[Curve, list[Bin]] = self._kept("bins", reader, row, lambda run: binned(reader, run))
         return found
 
     def _kept(self, what: str, reader: StoreReader, row: Mapping[str, Any], make: Callable[[str], Any]) -> Any:
-        """Return what was made of a run's episodes, anew if there are others, and not before it has paid off."""
+        """Return a cached result of a run's episodes, made again for new episodes when its cost allows."""
         run, live = row["run"], row["status"] in OPEN
         sealed: object = self._sealed(reader, run) if live else row["ended"]
-        with self._making:  # of several who ask one makes it
+        with self._making:  # one of several callers makes it
             known = self._made.get((what, run))
             now_s, before_s = time.monotonic(), time.thread_time()
             if known is None or (known[0] != (live, sealed) and not (live and now_s < known[1])):
@@ -197,13 +197,13 @@ class Look:
         return known[2]
 
     def _sealed(self, reader: StoreReader, run: str) -> tuple[int, int]:
-        """Return how many episodes are sealed of a run, and the sum of their numbers: an index has both."""
+        """Return the number of sealed episodes of a run, and the sum of their numbers: an index has both."""
         text = f"SELECT COUNT(*), SUM(episode) FROM episodes WHERE run = {_quoted(run)}"  # noqa: S608 - quoted
         count, numbers = next(iter(reader.query(text)[1]))
         return count, numbers or 0
 
     def _counts(self, reader: StoreReader, row: Mapping[str, Any]) -> dict[tuple[int, str], tuple[int, int]]:
-        """Return (phase, mode) -> how many episodes, and steps of them, are sealed of a run."""
+        """Return (phase, mode) -> numbers of sealed episodes and of their steps."""
 
         def counted(run: str) -> dict[tuple[int, str], tuple[int, int]]:
             _, counts = reader.query(
@@ -215,9 +215,9 @@ class Look:
         found: dict[tuple[int, str], tuple[int, int]] = self._kept("counts", reader, row, counted)
         return found
 
-    # -- sweeps -------------------------------------------------------------------------------------------------------
+    # -- sweeps ------------------------------------------------------------------------------------------------------
     def sweeps(self) -> list[dict[str, Any]]:
-        """Return the experiments of the store: how many points each has, and how many of each state."""
+        """Return the experiments of the store with their numbers of points, in all and by state."""
         found: dict[str, dict[str, Any]] = {}
         with self._reader() as reader:
             for point in () if reader is None else reader.rows("points"):
@@ -246,11 +246,11 @@ class Look:
         ]
         return {"experiment": experiment, "points": rows, "curves": curves}
 
-    # -- tables and logs ----------------------------------------------------------------------------------------------
+    # -- tables and logs ---------------------------------------------------------------------------------------------
     def results(
         self, run: str, table: str, where: str | None, columns: list[str] | None, limit: int
     ) -> tuple[list[str], list[dict[str, Any]]]:
-        """Return columns and rows of a table of a run; UsageError says what is wrong with the question."""
+        """Return columns and rows of a table of a run; UsageError names the fault of the question."""
         with self._of(run) as (_, reader):
             if reader is None:
                 raise NotThere(f"nothing is stored of run {run}")
@@ -269,7 +269,7 @@ class Look:
         limit: int = 500,
         offset: int = 0,
     ) -> dict[str, Any]:
-        """Return the newest lines of the logs of a run, the oldest first; `offset` passes over so many newer ones."""
+        """Return the newest lines of the logs of a run, the oldest first; `offset` skips so many newer ones."""
         with self._of(run):
             pass
         if level is not None and level not in _LEVELS:
@@ -287,10 +287,10 @@ class Look:
         processes = sorted({line["process"] for line in lines})
         return {"run": run, "total": len(lines), "processes": processes, "lines": lines[begin:end]}
 
-    # -- places -------------------------------------------------------------------------------------------------------
+    # -- places ------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def _reader(self) -> Iterator[StoreReader | None]:
-        """Open the store; None where there is none yet, or none was wished for."""
+        """Open the store; None if it does not exist yet, or for `--store none`."""
         if self._settings.store == "none":
             yield None
             return
@@ -304,16 +304,16 @@ class Look:
 
     @contextlib.contextmanager
     def _of(self, run: str) -> Iterator[tuple[dict[str, Any], StoreReader | None]]:
-        """Open the store for a question about a run: yield its row, and a reader if the store knows it.
+        """Open the store for a question about a run: yield its row, and a reader if the store knows the run.
 
         Raises:
-            NotThere: Nobody knows it, or that is no name of a run.
+            NotThere: The run is unknown, or the text is no name of a run.
         """
         if not _is_run(run):
             raise NotThere(f"there is no run {run[:80]!r}")
         with self._reader() as reader:
             stored: list[dict[str, Any]] = []
-            with contextlib.suppress(UsageError):  # the store does not know it
+            with contextlib.suppress(UsageError):  # the store does not know the run
                 stored = [] if reader is None else list(reader.rows("runs", [run]))
             live = self._live().get(run)
             if stored:
@@ -326,7 +326,7 @@ class Look:
                 raise NotThere(f"there is no run {run!r}")
 
     def _plan(self, run: str, manifest: Mapping[str, Any]) -> Plan | None:
-        """Return the plan of a run, read once; None where its folder has none that is whole."""
+        """Return the plan of a run, read once; None if its folder has no complete plan."""
         digest = manifest.get("plan")
         with self._lock:
             known = self._plans.get(run)
@@ -342,7 +342,7 @@ class Look:
         return known[1]
 
     def _limit(self, run: str) -> int | None:
-        """Return how many episodes a run has at most; None if a phase has no bound, or the plan is not known."""
+        """Return the most episodes of a run; None if a phase has no bound, or the plan is unknown."""
         plan = self._plan(run, read_manifest(self._folder(run))[0])
         counts = (
             [None] if plan is None else [phase.episodes and phase.episodes * phase.workers for phase in plan.phases]
@@ -350,7 +350,7 @@ class Look:
         return None if None in counts else sum(filter(None, counts))
 
     def _told(self, row: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the row of a run with what its kernel says; an end that is stored is known before the kernel's."""
+        """Return the row of a run with its kernel's data; a stored end precedes the kernel's."""
         if row["status"] is None or row["status"] in OPEN:
             if live is not None:
                 return row | {key: live[key] for key in ("status", "reason", "age_s")}
@@ -359,7 +359,7 @@ class Look:
         return row
 
     def _live(self) -> dict[str, dict[str, Any]]:
-        """Return what kernels say of their runs; a run that has ended and was removed since is none."""
+        """Return the runs of kernels, without ended runs that were removed."""
         known = self._kernels.runs()
         return {run: row for run, row in known.items() if row["status"] in OPEN or self._folder(run).is_dir()}
 
@@ -374,7 +374,7 @@ class Look:
 
 
 def _is_run(text: str) -> bool:
-    """Say whether a text may be the id of a run, and so the name of a folder right below that of the results."""
+    """Return whether a text may be the id of a run, and so the name of a folder in the results folder."""
     return is_name(text) and not text.startswith(".") and "\\" not in text
 
 

@@ -1,4 +1,4 @@
-"""News: what is told of live runs, numbered, kept up to a bound, handed to every page that looks on."""
+"""News: the events of live runs, numbered, kept up to a bound, sent to every open page."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 from ganglion.cli.table import json_text
 
 KEPT = 5_000
-"""The newest news, which a page that was away for a while is still told one by one."""
+"""The newest news, kept for pages that reconnect."""
 
 WAITING = 500
-"""The most news that wait for one page; a page that is slower is told how many of each kind it has missed."""
+"""The most news that wait for one page; a slower page gets the number of missed ones of each kind."""
 
 GATHER_S, GATHER_MOST_S = 0.1, 1.0
-"""For so long news are gathered into one message of the stream, times the readers there are, up to the second."""
+"""The time over which news are gathered into one message, times the number of readers, up to the second one."""
 
 SILENCE_S = 10.0
-"""After so long without news a page is told that the server is there."""
+"""The time without news after which a page gets a sign of life."""
 
 
 class News:
-    """Number news, keep the newest, hand them to readers; `tell` may be called from any thread.
+    """Number news, keep the newest, pass them to readers; `tell` may be called from any thread.
 
-    `epoch` is another one for each server: a page that comes back with a number of another epoch begins anew.
+    Each server has its own `epoch`: a page that returns with a number of another epoch begins again.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class News:
 
     @property
     def looked_at(self) -> bool:
-        """Say whether anybody reads."""
+        """Return whether there is a reader."""
         return bool(self._readers)
 
     def tell(self, kind: str, run: str, fields: Mapping[str, Any]) -> None:
-        """Tell all readers of something that happened to a run."""
+        """Send an event of a run to all readers."""
         with self._lock:
             entry = (next(self._numbers), {"kind": kind, "run": run, **fields})
             self._kept.append(entry)
@@ -53,12 +53,12 @@ class News:
             try:
                 loop.call_soon_threadsafe(reader.take, entry)
             except RuntimeError:
-                continue  # its server is just ending
+                continue  # the server is ending
 
     async def read(self, last: str | None, run: str | None) -> AsyncIterator[str]:
-        """Yield messages of a stream of server-sent events, from behind the identity `last` if it is known still.
+        """Yield messages of a stream of server-sent events, after the identity `last` if that is still known.
 
-        The first message says the epoch, and whether news were missed: then a page has to look at everything anew.
+        The first message has the epoch, and whether news were missed: then a page has to ask for everything again.
         """
         reader = _Reader(run)
         with self._lock:
@@ -76,7 +76,7 @@ class News:
                 self._readers.pop(reader, None)
 
     def _since(self, last: str | None) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
-        """Return the news behind an identity, and whether some of them are gone."""
+        """Return the news after an identity, and whether some of them were dropped."""
         epoch, _, number = (last or "").partition("-")
         if epoch != self.epoch or not number.isdecimal():
             return [], last is not None
@@ -95,7 +95,7 @@ class _Reader:
         self._there = asyncio.Event()
 
     def take(self, entry: tuple[int, dict[str, Any]]) -> None:
-        """Take one piece of news; the oldest that waits is counted instead where there are too many."""
+        """Take one piece of news; with too many, count and drop the oldest."""
         if self._run is not None and entry[1]["run"] not in ("", self._run):
             return
         if len(self._waiting) >= WAITING:
@@ -104,9 +104,9 @@ class _Reader:
         self._there.set()
 
     async def gather(self, span_s: float) -> tuple[int, dict[str, Any]] | None:
-        """Return the newest number and all that waits after a span; None after a while without any.
+        """Return the newest number and all waiting news after a span; None after a while without any.
 
-        Of the processes of a run the newest are told alone.
+        Of several lists of a run's processes the newest is returned.
         """
         try:
             await asyncio.wait_for(self._there.wait(), SILENCE_S)

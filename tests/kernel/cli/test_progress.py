@@ -8,6 +8,7 @@ import pytest
 
 from ganglion.cli.progress import JsonProgress, PlainProgress, make_progress
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import default_uri
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunEvent
 
@@ -123,3 +124,11 @@ def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str | None,
 
     assert end.endswith(", 10 steps in x" if store else ", 10 steps")
     assert following == rest
+
+
+def test_the_end_names_the_file_of_the_results() -> None:
+    """The store of the results folder is named as a path, whoever tells its URI."""
+    progress, out, _ = _plain()
+    progress.end(Outcome("demo-1", "failed", "", 2), default_uri(progress.settings.results))
+
+    assert f" in {progress.settings.results}/ganglion.db" in out.getvalue()

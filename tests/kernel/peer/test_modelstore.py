@@ -65,7 +65,7 @@ def test_what_was_damaged_on_its_way_is_no_model(tmp_path: Path) -> None:
     """A file with another digest than was told is refused by name, and not kept."""
     there = model(tmp_path / "there", 10)
 
-    with pytest.raises(StoreError, match="found another one on its way"):
+    with pytest.raises(StoreError, match="received another one"):
         store(tmp_path / "node", Supervisor(b"?")).read(there)
     assert [] == [*(tmp_path / "node" / "blobs").iterdir()]
 

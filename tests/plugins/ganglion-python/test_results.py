@@ -96,7 +96,7 @@ def test_sql_is_asked_read_only(folder: Path) -> None:
         (lambda results: list(results.episodes(color="red")), "there is no column `color`"),
         (lambda results: list(results.episodes(steps=object())), "expected a number, a text or a boolean"),
         (lambda results: list(results.episodes(columns=["stepps"])), "did you mean `steps`"),
-        (lambda results: results.brain("demo-1", "nobody"), "expected a model of demo-1"),
+        (lambda results: results.brain("demo-1", "nobody"), "expected a model of demo-1, agent 'nobody', found none"),
         (lambda results: results.brain("demo-1"), "expected the file of a model"),
     ],
 )

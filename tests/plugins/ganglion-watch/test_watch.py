@@ -88,10 +88,11 @@ def test_a_line_for_people(logs: Path) -> None:
         (["nosuch"], "found no 'nosuch'"),
         (["demo-1", "--since", "5x"], "expected a time as 10:31"),
         (["demo-1", "--grep", "("], "expected a regular expression"),
+        (["demo-1", "--process", "brian"], "no line is of `brian`; there are: broker, demo-1/brain/ada, "),
     ],
 )
 def test_what_cannot_be_meant_is_refused(logs: Path, words: list[str], said: str) -> None:
-    """A run that is not there, a time and an expression that cannot be read are refused, with what was expected."""
+    """A run or process that is not there, a time and an expression that cannot be read are refused, with the reason."""
     error = _logs(logs.parents[1], *words).exception
 
     assert isinstance(error, UsageError)
@@ -171,5 +172,5 @@ def test_what_fails_has_its_cure(tmp_path: Path) -> None:
     failed = {row["what"]: row for row in json.loads(result.output) if row["state"] == "fail"}
 
     assert (1, {"results", "store"}) == (result.return_value, set(failed))
-    assert "`ganglion plugins stores` lists those that there are" in failed["store"]["text"]
+    assert "`ganglion plugins stores` lists the installed ones" in failed["store"]["text"]
     assert "choose another folder with --results DIR" == failed["results"]["cure"]

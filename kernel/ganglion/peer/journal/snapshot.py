@@ -230,8 +230,8 @@ class Snapshot:
     Args:
         parts: Name -> object, and names of attributes that the bus sets beside those of all objects.
         memory: The agent's memory.
-            spaces: The agent's spaces, with their generators.
-            passing: Paths (object.attribute) of attributes that the bus sets again before they are read.
+        spaces: The agent's spaces, with their generators.
+        passing: Paths (object.attribute) of attributes that the bus sets again before they are read.
         given: Other objects of the bus by name; generators among them are taken with those of the objects.
     """
 

@@ -24,22 +24,22 @@ from ganglion.wire.conversation import Notice
 from ganglion.wire.messages import RecordAck, RecordBatch
 from ganglion.wire.parcel import detach
 
-LIFE_BITS = 32  # of a number, for the batches of one life of a writer; what is above counts its lives
+LIFE_BITS = 32  # of a number, for the batches of one life of a writer; higher bits count its lives
 
 
 class Place(Enum):
-    """Where a batch belongs among those of its writer."""
+    """The place of a batch among those of its writer."""
 
     NEXT = "next"
-    KNOWN = "known"  # it has come before
-    AHEAD = "ahead"  # one before it is missing
+    KNOWN = "known"  # received before
+    AHEAD = "ahead"  # an earlier one is missing
 
 
 class Numbering:
     """Keep the last number of each writer.
 
-    A writer numbers its batches from one, without a gap. A writer without its former state begins a new life: numbers
-    above all that it has used.
+    A writer numbers its batches from one, without a gap. A writer that lost its state begins a new life, with numbers
+    above all earlier ones.
     """
 
     def __init__(self, last: Mapping[str, int] | None = None) -> None:
@@ -53,7 +53,7 @@ class Numbering:
         return last + 1
 
     def place(self, writer: str, number: int) -> Place:
-        """Return where a batch belongs; the next one is noted as received."""
+        """Return the place of a batch; record the next one as received."""
         expected = self.expected(writer, number)
         if number == expected:
             self.last[writer] = number
@@ -67,9 +67,9 @@ _ORDERS, _ORDERS_PER_LIFE = 1 << 30, 1 << 16  # numbers of 31 bits, which all da
 class Ordinals:
     """Number the rows of signals; equal signals may be sent twice, and each is a row.
 
-    Each worker and the signals for all are numbered separately: racing workers come in another order when a phase
-    begins again. Orders of operators are numbered separately, too: a phase that begins again has none of them. `life`
-    is the incarnation that began to count orders; no other one gives the same numbers.
+    Each worker and the signals for all have their own numbers: workers may come in another order when a phase begins
+    again. Orders of operators have their own numbers: a phase that begins again has none. `life` is the incarnation
+    that began to count orders; another one gives other numbers.
     """
 
     def __init__(self, workers: int, life: int) -> None:
@@ -89,7 +89,7 @@ class Ordinals:
         return _ORDERS + self._life * _ORDERS_PER_LIFE + self.orders
 
     def note(self) -> list[list[int]]:
-        """Return what `restore` needs; orders are not part of it."""
+        """Return the state for `restore`, without orders."""
         return [list(pair) for pair in self._counts.items()]
 
     def restore(self, note: Iterable[Sequence[Any]]) -> None:
@@ -100,7 +100,7 @@ class Ordinals:
 class Sealed:
     """Keep the progress of the records that a store has received.
 
-    Rows of the database beyond it were written later: a run that goes on from here withdraws them.
+    A run that continues from this state withdraws all later rows of the database.
 
     Attributes:
         episodes: (phase, mode, worker, environment or empty) -> number of the last that was sealed.
@@ -121,7 +121,7 @@ class Sealed:
         }
 
     def hear(self, record: Sequence[Any]) -> None:
-        """Take the progress of a record; the store refuses malformed ones."""
+        """Record the progress of a record; the store refuses malformed ones."""
         kind = record[0] if record else None
         if kind == "episode" and len(record) > 5:
             _, phase, mode, worker, environment, number, *_ = record
@@ -133,7 +133,7 @@ class Sealed:
             self.topics[record[1], record[2], record[3]] = record[9]
 
     def state(self, phase: int) -> dict[str, Any]:
-        """Return the state of the phases from this one on, as plain values; earlier ones are over."""
+        """Return the state of the phases from this one on, as plain values."""
         return {
             "episodes": [[*key, number] for key, number in self.episodes.items() if key[0] >= phase],
             "evaluations": [[*key, number] for key, number in self.evaluations.items() if key[0] >= phase],
@@ -145,9 +145,9 @@ _KEPT = 2
 
 
 class PhaseCheckpoints:
-    """Write the checkpoints of a run at the begins of phases into its folder; the two newest are kept.
+    """Write the checkpoints of a run at the begins of phases into its folder; keep the two newest.
 
-    Existing checkpoints are not written again: the successor of a governor comes to the same checkpoints.
+    An existing checkpoint is not written again: the successor of a governor makes equal checkpoints.
     """
 
     def __init__(self, results: Path) -> None:
@@ -155,11 +155,11 @@ class PhaseCheckpoints:
         self._due: deque[tuple[int, int, str]] = deque()  # number of a batch, phase, text
 
     def take(self, number: int, checkpoint: Mapping[str, Any]) -> None:
-        """Take the checkpoint of a `phase`; it counts once the batch with this number is durable."""
+        """Take the checkpoint of a `phase`, which counts once the batch with this number is durable."""
         self._due.append((number, int(checkpoint["phase"]), checkpoint_text(checkpoint)))
 
     def settle(self, acknowledged: int) -> None:
-        """Write the due checkpoints; StoreError if that fails, and it is not retried."""
+        """Write the due checkpoints; StoreError: a write failed and is not retried."""
         while self._due and self._due[0][0] <= acknowledged:
             _, phase, text = self._due.popleft()
             path = self._folder / phase_checkpoint_name(phase)
@@ -181,8 +181,8 @@ def _holds(path: Path, text: str) -> bool:
 
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
-_LOOK_S = 1.0  # the longest time between two looks at a wait
-_SLEPT_S = _LOOK_S + 0.5  # a process that looks so late was stopped, or had no broker: the store is not to blame
+_LOOK_S = 1.0  # the longest time between two checks of a wait
+_SLEPT_S = _LOOK_S + 0.5  # after a longer time this process was stopped or had no broker: not the store's fault
 
 pack = msgpack.Packer(autoreset=True).pack
 """Encode one row of values for the store."""
@@ -191,7 +191,7 @@ pack = msgpack.Packer(autoreset=True).pack
 def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """Return declarations as the store keeps them: id, space, unit, dtype, shape.
 
-    Properties that an environment declares of itself have their text in place of the space.
+    An environment's own properties have their text in place of the space.
     """
     rows: list[list[Any]] = []
     for row in declarations:
@@ -207,7 +207,7 @@ def declaration_rows(declarations: Sequence[Mapping[str, Any]]) -> list[list[Any
 
 
 class _Sent(NamedTuple):
-    """Hold the wire form of a batch that is not acknowledged."""
+    """Hold the wire form of an unacknowledged batch."""
 
     number: int
     size_bytes: int
@@ -216,14 +216,14 @@ class _Sent(NamedTuple):
 
 
 class Records:
-    """Send records to the store; wait only when eight batches, or a mebibyte, are unacknowledged.
+    """Send records to the store; wait while eight batches, or a mebibyte, are unacknowledged.
 
-    Unacknowledged batches are kept and sent again under the same numbers: by `again`, and when the store was silent for
-    a while. The store knows the numbers that it has, so that nothing is lost or doubled. A process without a
-    predecessor's journal begins with numbers above all that processes of its name have used.
+    Unacknowledged batches are kept, and sent again under the same numbers by `again` and when the store is silent. The
+    store knows the numbers that it received, so that no batch is lost or doubled. A process without a predecessor's
+    journal begins with numbers above all that processes of its name used.
 
-    With `store` None all records are dropped: the user asked for no store. `number` is the number of the last batch
-    sent; a successor goes on behind it. `span_s` is the deadline `record`. `kept` says whether there is a store.
+    With `store` None (a run without a store) all records are dropped. `number` is the number of the last batch sent; a
+    successor continues after it. `span_s` is the deadline `record`. `kept` is whether there is a store.
     """
 
     def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
@@ -234,15 +234,15 @@ class Records:
         self._weight = 0
         self._bytes = 0
         lives = 0 if participant.welcome is None else max(0, participant.welcome.incarnation - 1)
-        self.number = number or lives << LIFE_BITS  # a process without a predecessor's journal begins above all of them
+        self.number = number or lives << LIFE_BITS  # without a journal above all used numbers
         self.span_s = DEADLINES_S["record"]
-        self._sent: deque[_Sent] = deque()  # what is not acknowledged
+        self._sent: deque[_Sent] = deque()  # unacknowledged batches
         self._failure: StoreError | None = None
         self._until_s = 0.0
-        self._again_s, self._pause_s = (0.0, RETRY_S["records"])  # when all is said again, and how long after that
+        self._again_s, self._pause_s = (0.0, RETRY_S["records"])  # the next repeat of all, and the pause after it
         self._reports = Reports()
-        self.waiting: str | None = None  # why the store cannot write now, as it says
-        self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
+        self.waiting: str | None = None  # the store's reason why it cannot write now
+        self.heads: dict[str, Any] | None = None  # protect the rows, once the run's end is durable
 
     @property
     def settled(self) -> bool:
@@ -250,7 +250,7 @@ class Records:
         return not self._open and not self._sent
 
     def add(self, record: list[Any], rows: int = 1, size_bytes: int = 64) -> None:
-        """Take one record; it is sent with its batch."""
+        """Add one record to the open batch."""
         if self._store is None:
             return
         if record[0] == "run":  # with the document
@@ -264,7 +264,7 @@ class Records:
             self.flush()
 
     def flush(self) -> None:
-        """Send the taken records; StoreError or DeadlineExceeded if the store does not accept them."""
+        """Send the open batch; StoreError or DeadlineExceeded: the store does not accept it."""
         if self._store is None:
             return
         self._remind()
@@ -275,7 +275,7 @@ class Records:
         batch, size_bytes = RecordBatch(self.number, self._open), self._bytes
         self._open, self._weight, self._bytes = [], 0, 0
         blobs: list[bytes] = []
-        if size_bytes > _BATCH_BYTES_MAX:  # one record that is larger than a body should be
+        if size_bytes > _BATCH_BYTES_MAX:  # one record above the size of a body
             batch, blobs = detach("record.batch", batch)
         if not self._sent:
             self._heard_something()
@@ -284,7 +284,7 @@ class Records:
         self._send(sent)
 
     def again(self) -> None:
-        """Send all unacknowledged batches again, in order: they, or their acknowledgements, may be lost."""
+        """Send all unacknowledged batches again, in order, since they or their acknowledgements may be lost."""
         for sent in list(self._sent):
             self._send(sent)
 
@@ -295,7 +295,7 @@ class Records:
         return [self.number, sent, [self._open, self._weight, self._bytes], self.waiting, self.heads]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Restore a predecessor's state; `again` sends its unacknowledged batches."""
+        """Restore a predecessor's state; `again` sends the unacknowledged batches."""
         codec = codec_of(RecordBatch)
         self.number, sent, (self._open, self._weight, self._bytes), self.waiting, self.heads = state
         self._sent = deque(
@@ -313,7 +313,7 @@ class Records:
         self._again_s = self._participant.clock() + RETRY_S["records"]
 
     def _remind(self) -> None:
-        """Send all again if the store has been silent for a while; ever more rarely, since it may only be slow."""
+        """Send all again if the store has been silent, after growing pauses, since the store may only be slow."""
         now_s = self._participant.clock()
         if self._sent and now_s >= self._again_s and self._failure is None:
             self._pause_s = min(2 * self._pause_s, RETRY_S["records_most"])
@@ -321,17 +321,17 @@ class Records:
             self.again()
 
     def mark(self) -> int:
-        """Send the taken records; return the number up to which all is sent."""
+        """Send the open batch; return its number."""
         self.flush()
         return self.number
 
     @property
     def durable(self) -> int:
-        """Return the number up to which all is acknowledged."""
+        """Return the number up to which all batches are acknowledged."""
         return self._sent[0].number - 1 if self._sent else self.number
 
     def drain(self) -> None:
-        """Send everything and wait until the store has acknowledged it."""
+        """Send the open batch; wait until all batches are acknowledged."""
         self.flush()
         self._wait(0, 0)
 
@@ -342,7 +342,7 @@ class Records:
         self._until_s = since_s + (self.span_s or 0.0)
         while self._beyond(messages, size_bytes) and self._failure is None:
             now_s = clock()
-            if now_s - looked_s > _SLEPT_S:  # what has come meanwhile is to be read first
+            if now_s - looked_s > _SLEPT_S:  # read the messages that have arrived first
                 self._until_s = now_s + (self.span_s or 0.0)
             looked_s = now_s
             if self.span_s is not None and now_s >= self._until_s:
@@ -355,7 +355,7 @@ class Records:
             raise self._failure
 
     def _tell_wait(self, since_s: float, now_s: float) -> None:
-        """Report the wait for the store, ever more rarely; a store that waits itself reports that."""
+        """Report the wait for the store, after growing pauses, unless the store reports a wait of its own."""
         if self.waiting is None and self._reports.due(since_s, now_s):
             left = "" if self.span_s is None else f"; gives up in {self._until_s - now_s:.1f} s"
             self._participant.tell_waiting(f"waiting {now_s - since_s:.1f} s for the store to acknowledge rows{left}")
@@ -372,7 +372,7 @@ class Records:
             known = {kind.kind: kind for kind in (StoreDamaged, RunExists)}
             self._failure = known.get(ack.error.kind, StoreError)(ack.error.message)
         self.waiting = ack.waiting
-        if ack.waiting is not None:  # it lives and tries: the deadline of its tries is its own
+        if ack.waiting is not None:  # the store lives and retries, by its own deadline
             self._until_s = self._participant.clock() + (self.span_s or 0.0)
         self.heads = ack.heads or self.heads
         while self._sent and self._sent[0].number <= ack.number:
@@ -383,6 +383,6 @@ class Records:
         return True
 
     def lost(self, peer: str, reason: str) -> None:
-        """Note that a peer is lost for good; after the store nothing can be written any more."""
+        """Record that a peer is lost for good; after the loss of the store all writes fail."""
         if peer == self._store:
             self._failure = StoreError(f"the store is gone: {reason}")

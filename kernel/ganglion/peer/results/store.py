@@ -24,24 +24,24 @@ from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import attach, detach
 
 _COMMIT_ROWS = 1000
-_COMMIT_BYTES = STREAM_CREDIT_BYTES // 2  # a writer of large rows would else wait for the clock with its credit spent
-_REPLAY_ROWS = 100_000  # during a replay only what memory should not hold needs to be durable
-_GAP_S = 10.0  # a writer that notices the loss of a batch sends it again much sooner
+_COMMIT_BYTES = STREAM_CREDIT_BYTES // 2  # else a writer of large rows would wait for the clock with its credit spent
+_REPLAY_ROWS = 100_000  # a replay commits only to bound its memory
+_GAP_S = 10.0  # a writer that notices the loss of a batch repeats it much sooner
 _TOLD_OF_PHASES = (
     "phase",
     "signal",
     "brain",
     "opponents",
     "ratings",
-)  # what a resumed run withdraws of its newest phases
+)  # records of the newest phases, which a resumed run withdraws
 COMMIT_S = 0.05
-"""Rows wait at most so long for others to share their transaction."""
-_REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 120 s
+"""The longest wait of rows for others to share their transaction."""
+_REPORT_MAX_S = 60.0  # a wait is reported at once, then after 2, 4, 8, 16, 32, 60, 120 s
 
 
 @dataclass(slots=True)
 class _Trouble:
-    """The state while nothing can be written: since when, why, and when to retry and to report again."""
+    """The state while the database cannot be written: begin, error, and times of the next attempt and report."""
 
     since_s: float
     error: StoreUnavailable
@@ -50,19 +50,19 @@ class _Trouble:
 
 
 class StoreHost(Host):
-    """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge.
+    """Write batches; commit at a thousand rows or after fifty milliseconds, then acknowledge.
 
-    While the store cannot be written nothing is acknowledged, so that every writer stops when its credit is used up;
-    batches that arrive meanwhile are held, bounded by the credit. The store is retried every second until the deadline
+    While the database cannot be written no batch is acknowledged, so that every writer stops when its credit is spent;
+    batches that arrive meanwhile are held, bounded by the credit. The commit is retried every second until the deadline
     `record`; then the run fails by name, with whole episodes.
 
     A repeated batch is only acknowledged. With a journal a successor replays the batches of its predecessor and writes
-    all of them: rows that the database has are compared. The journal is compacted to the records that a successor
-    still needs: rows of open episodes, and records of the newest phases, which a resumed run withdraws.
+    all of them; rows that the database has are compared. The journal is compacted to the records that a successor still
+    needs: rows of open episodes, and records of the newest phases, which a resumed run withdraws.
 
     Args:
         writer: Of the run.
-        span_s: The deadline of its tries, in seconds; None is none.
+        span_s: The deadline of the retries, in seconds; None is no deadline.
         behind: The phase from which on rows are withdrawn that the journal of a predecessor does not hold.
     """
 
@@ -79,28 +79,28 @@ class StoreHost(Host):
         self._span_s = span_s
         self._unacknowledged: dict[str, int] = {}
         self._heard = Numbering()
-        self._missed_s: dict[str, float] = {}  # since when a batch of this writer is missing
-        self._base: dict[str, int] = {}  # last numbers when the journal was begun
+        self._missed_s: dict[str, float] = {}  # begin of a gap, by writer
+        self._base: dict[str, int] = {}  # last numbers at the begin of the journal
         self._shorten_at_bytes = STORE_JOURNAL_BYTES
-        self._phase = 0  # the newest one that a record tells of
+        self._phase = 0  # the newest one in a record
         self._rows = self._bytes = 0  # since the last commit
         self._since_s = 0.0
-        self._works_s = self._alive_s = 0.0  # since when it reads rows back, and when it said so
+        self._works_s = self._alive_s = 0.0  # begin of reading rows back, and time of the last report
         self._reports = Reports()
         self._trouble: _Trouble | None = None
         self._held: deque[tuple[str, RecordBatch]] = deque()
         self._failed: GanglionError | None = None
         self._governor = ""
         self._marked = False
-        self._begun = self._ended = False  # whether the records of the run's begin and end have come
+        self._begun = self._ended = False  # whether the records of the run's begin and end were received
 
     def told(self, told: Notice) -> None:
-        """Take one batch; hold it while nothing can be written."""
+        """Take one batch; hold the batch while the database cannot be written."""
         if told.head.call != "record.batch":
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
         self._bytes += len(told.body) + sum(map(len, told.blobs))
-        if batch.number == 0 and self.participant.playing:  # kept from an earlier journal
+        if batch.number == 0 and self.participant.playing:  # of an earlier journal
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
             self._begun |= _has(batch, "run")
@@ -112,16 +112,16 @@ class StoreHost(Host):
             self._take_held()
 
     def _is_early(self, peer: str, batch: RecordBatch) -> bool:
-        """Return whether a batch arrives before the begin of its run, which was lost: both are sent again."""
+        """Return whether a batch arrives before the lost begin of its run; writers send both again."""
         return not self._begun and not _has(batch, "run") and not self._gapes(peer)
 
     def _gapes(self, peer: str) -> bool:
-        """Return whether a batch of a writer has been missing for too long; it counts as missing from now on."""
+        """Return whether a writer's batch has been missing for too long; record the begin of a new gap."""
         now_s = self.participant.clock()
         return now_s - self._missed_s.setdefault(peer, now_s) > _GAP_S
 
     def _comes_next(self, peer: str, number: int) -> bool:
-        """Return whether a batch is the next of its writer; an earlier one is acknowledged again, a gap is noted."""
+        """Return whether a batch is the writer's next; acknowledge an earlier one again, record a gap."""
         expected, place = self._heard.expected(peer, number), self._heard.place(peer, number)
         if place is Place.NEXT:
             self._missed_s.pop(peer, None)
@@ -147,12 +147,12 @@ class StoreHost(Host):
         self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
-        due = not self.participant.playing and (self._bytes >= _COMMIT_BYTES or self._ended)  # its end is awaited
+        due = not self.participant.playing and (self._bytes >= _COMMIT_BYTES or self._ended)  # the end is awaited
         if due or self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
 
     def joined(self) -> None:
-        """Watch the governor: after its loss no other process can write the end of the run."""
+        """Watch the governor: after its loss no other process writes the end of the run."""
         welcome, base = self.participant.welcome, self.participant.take_base()
         assert welcome is not None
         if base is not None:
@@ -164,7 +164,7 @@ class StoreHost(Host):
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def reconnected(self) -> None:
-        """Commit the batches of a predecessor and acknowledge them again; writers repeat lost ones."""
+        """Commit and acknowledge again the batches of a predecessor; writers repeat lost ones."""
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
         for peer in self._heard.last:
             self._owe(peer)
@@ -180,7 +180,7 @@ class StoreHost(Host):
             self.commit()
 
     def tick(self) -> None:
-        """Commit rows that have waited long enough, or retry; called at least every `COMMIT_S`."""
+        """Commit rows that have waited long enough, or retry; call this at least every `COMMIT_S`."""
         now_s = self.participant.clock()
         if self.participant.playing:
             self._take_back()
@@ -192,14 +192,14 @@ class StoreHost(Host):
             self.commit()
 
     def _take_back(self) -> None:
-        """Withdraw rows beyond the end of the replayed journal, before the bus is joined."""
+        """Withdraw rows beyond the end of the replayed journal, before this process joins the bus."""
         if self._behind is not None and self.participant.played:
             behind, self._behind = self._behind, None
             known = self._sealed
             self._guard(lambda: self._writer.withdraw_behind(behind, known.episodes, known.evaluations, known.topics))
 
     def commit(self) -> None:
-        """Commit and acknowledge all rows; rows that cannot be written now are not acknowledged."""
+        """Commit and acknowledge all rows; rows that cannot be written are not acknowledged."""
         if not self._unacknowledged or self._trouble is not None:
             return
         self._guard(self._writer.commit)
@@ -220,12 +220,12 @@ class StoreHost(Host):
         found = None if heads is None else dict(heads)
         due, self._unacknowledged = self._unacknowledged, {}
         self._rows = self._bytes = 0
-        for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
-            if writer != self.participant.name:  # no peer waits for the host's own records
+        for writer, number in due.items():  # a broker replaced meanwhile owes more
+            if writer != self.participant.name:  # no peer awaits the host's own records
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
 
     def close(self) -> None:
-        """Commit and close; a failure that was reported before is not raised again."""
+        """Commit and close; a reported failure is not raised again."""
         self.commit()
         if self._trouble is not None:
             self._give_up(self._trouble, "the run was ended")
@@ -243,7 +243,7 @@ class StoreHost(Host):
             return act()
         except StoreUnavailable as error:
             if self.participant.playing:
-                raise  # a replay has no time to wait for a disk: the next successor begins later
+                raise  # a replay does not retry: the next successor does
             now_s = self.participant.clock()
             self._suffer(_Trouble(now_s, error, now_s, now_s), now_s)
         except GanglionError as error:
@@ -255,9 +255,9 @@ class StoreHost(Host):
             show_failure(error)
             self._failed = error
 
-    # -- the journal --------------------------------------------------------------------------------------------------
+    # -- the journal -------------------------------------------------------------------------------------------------
     def _compact(self) -> None:
-        """Compact the journal, once it is long and all rows are durable, to the records that a successor needs."""
+        """Compact a long journal, once all rows are durable, to the records that a successor needs."""
         size_bytes = self.participant.journal_bytes
         if size_bytes < self._shorten_at_bytes or self._failed or self._held or not self.participant.idle:
             return
@@ -299,7 +299,7 @@ class StoreHost(Host):
             return self._writer.is_open(record)
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
-    # -- when nothing can be written ----------------------------------------------------------------------------------
+    # -- failures ----------------------------------------------------------------------------------------------------
     def _try_again(self, trouble: _Trouble, now_s: float) -> None:
         """Retry the commit; fail by name at the deadline."""
         self._trouble = None
@@ -318,7 +318,7 @@ class StoreHost(Host):
         self._take_held()
 
     def _works(self) -> None:
-        """Tell now and then, while rows are read back, that the store is alive: many of them take minutes."""
+        """Report that the store is alive while it reads many rows back, which may take minutes."""
         now_s = self.participant.clock()
         if self.participant.playing or now_s - self._alive_s < RETRY_S["store"]:
             return
@@ -349,7 +349,7 @@ class StoreHost(Host):
         self._acknowledge()
 
     def _suffer(self, trouble: _Trouble, now_s: float) -> None:
-        """Schedule a retry; tell writers that the store is alive, and observers why it waits."""
+        """Schedule a retry; tell writers that the store is alive, and observers the reason of the wait."""
         self._trouble = trouble
         trouble.again_s = now_s + RETRY_S["store"]
         text = f"the store cannot be written: {trouble.error}"
