@@ -146,7 +146,7 @@ Handler = Callable[[Request, Any], Any]
 """Take a request and its decoded message; return the reply's message, or DEFERRED. An exception becomes the reply."""
 
 
-Mend = Callable[[int, GanglionError], Pending]
+Retry = Callable[[int, GanglionError], Pending]
 """Take the place of a call whose callee is lost, and the error; return a new call, or raise."""
 
 
@@ -421,11 +421,11 @@ class Participant(Recorded):
                 self._arrived.append(frames)
         return None
 
-    def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
+    def gather(self, asked: Sequence[Pending], retry: Retry | None = None, blobs: bool = False) -> list[Any]:
         """Wait for the replies to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
         Raises the error of the first failed call, in order of arrival; replies to the other calls are dropped.
-        Requests that arrive meanwhile wait; notices are handled at once. `mend` receives the place of a call whose
+        Requests that arrive meanwhile wait; notices are handled at once. `retry` receives the place of a call whose
         callee is lost, and the error; it returns a new call, or raises.
         """
         given, asked = asked, list(asked)
@@ -444,10 +444,10 @@ class Participant(Recorded):
                         answers[one.pending.serial] = one
                         continue
                     self._inbox.extendleft(reversed(incoming[i + 1 :]))  # later messages are not lost
-                    if mend is None:
+                    if retry is None:
                         raise one.error
                     place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
-                    asked[place] = mend(place, one.error)
+                    asked[place] = retry(place, one.error)
                     open_serials.add(asked[place].serial)
                     break
                 if type(one) is Notice or type(one) is Lost:

@@ -659,7 +659,7 @@ class Loss(Enum):
 
     RETURNS = auto()
     """The successor resumes without effect on the run; others wait for it."""
-    LED = auto()
+    REPLAYED = auto()
     """The process is a program; its controller replays the successor to the state of the lost one."""
     EPISODE = auto()
     """The worker loses the open episode, and begins another one with a successor."""
@@ -680,10 +680,10 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
         return Loss.FAILS
     if process.program is None:
         return Loss.RETURNS
-    return Loss.LED if process.environment is not None and led(phase, process.environment) else Loss.FAILS
+    return Loss.REPLAYED if process.environment is not None and is_replayed(phase, process.environment) else Loss.FAILS
 
 
-def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
+def is_replayed(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether a program's successor is replayed by its controller to the state of the lost program.
 
     Programs keep no journal. With `sync: async` updates are in order of arrival, which cannot be repeated. If bodies
@@ -695,7 +695,7 @@ def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
 
 def awaited(phase: PhasePlan, process: Process) -> bool:
     """Say whether processes that notice the loss of another one wait for its successor."""
-    return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
+    return loss_of(phase, process) in (Loss.REPLAYED, Loss.EPISODE)
 
 
 def mended(phase: PhasePlan, process: Process) -> bool:

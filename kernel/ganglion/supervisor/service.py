@@ -236,7 +236,7 @@ def _state(run: Run, member: Member) -> str:
 def _recovery(run: Run, member: Member) -> str:
     """Return a text for the state from which the successor of a process starts."""
     returns = "journal on its node" if member.far else "journal"
-    words = {Loss.RETURNS: returns, Loss.LED: "controller", Loss.EPISODE: "next episode"}
+    words = {Loss.RETURNS: returns, Loss.REPLAYED: "controller", Loss.EPISODE: "next episode"}
     return words.get(loss_of(run.plan.phases[run.phase], member.place), "")
 
 

@@ -99,9 +99,9 @@ class ControllerHost(Host):
 
     def _watch(self, phase: Phase) -> None:
         """Watch environments that are replayed: a loss between two calls must be known before the next call."""
-        led = [world.peer for world in phase.worlds if world.setup.get("mends")]
-        if phase.setup.mends and led:
-            self.participant.ask_aside("", "kernel.watch", Watch(led))
+        replayed = [world.peer for world in phase.worlds if world.setup.get("mends")]
+        if phase.setup.mends and replayed:
+            self.participant.ask_aside("", "kernel.watch", Watch(replayed))
 
     # -- calls of the governor ----------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: ControllerSetup) -> ControllerReady:
@@ -255,19 +255,19 @@ class ControllerHost(Host):
         """Begin an episode in place; with `prepare` the muscles load the newest policy first."""
         resets: list[EnvironmentReset] = []
         asked: list[Pending] = []
-        mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
+        replayer = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             stream = seeds.get("stream", b"")
             topics = phase.topics.opening(world.peer, world.setup.get("topics"), stream)
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), stream, topics=topics)
             resets.append(message)
-            led = None if mend is None else mend.between(world, len(asked))
-            asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
+            replayed = None if replayer is None else replayer.between(world, len(asked))
+            asked.append(replayed or self._ask(phase, world.peer, "environment.reset", message))
         for actor in phase.actors:
             reset = MuscleReset(verdict.episode, prepare, phase.topics_of(actor, verdict.episode))
             asked.append(self._ask(phase, actor.peer, "muscle.reset", reset))
-        answers = self.participant.gather(asked, mend)
+        answers = self.participant.gather(asked, replayer)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
             if answer.topics is not None:
@@ -294,7 +294,7 @@ class ControllerHost(Host):
     # -- of a phase with bodies ---------------------------------------------------------------------------------------
     def await_again(self, phase: Phase, peer: str, error: GanglionError) -> None:
         """Wait for the successor of this peer; raises `error` if it is no loss, or if the loss ends the run."""
-        if self._whom(phase, error) != peer:
+        if self._lost_peer(phase, error) != peer:
             raise error
         self._await(phase, error)
 
@@ -343,7 +343,7 @@ class ControllerHost(Host):
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
         """Close an episode in which a peer was lost; the other workers of its round continue."""
-        peer = self._whom(phase, error)
+        peer = self._lost_peer(phase, error)
         if peer is None:
             raise error
         running.lose(f"lost: {label(peer).partition(' (')[0]}")
@@ -363,20 +363,20 @@ class ControllerHost(Host):
             try:
                 return act()
             except GanglionError as error:
-                self._await(phase, error, led=True)
+                self._await(phase, error, replayed=True)
 
-    def _await(self, phase: Phase, error: GanglionError, led: bool = False) -> None:
+    def _await(self, phase: Phase, error: GanglionError, replayed: bool = False) -> None:
         """Wait for the successor of a lost peer; raises `error` if there is none, or if the error is no loss."""
-        peer = self._whom(phase, error, led=led)
+        peer = self._lost_peer(phase, error, replayed=replayed)
         if peer is None:
             raise error
         await_successor(phase, peer, error)
         self._fresh.add(peer)
 
-    def _whom(self, phase: Phase, error: GanglionError, led: bool = False) -> str | None:
+    def _lost_peer(self, phase: Phase, error: GanglionError, replayed: bool = False) -> str | None:
         """Return the lost peer if the loss costs an episode at most, None for any other error.
 
-        With `led` this includes an environment whose open episode is replayed: outside of episodes its successor is
+        With `replayed` this includes an environment with a replayed open episode: outside of episodes its successor is
         started like the lost process.
         """
         unknown = isinstance(error, CallFailed) and error.remote_kind == NotSetUp.kind
@@ -386,7 +386,7 @@ class ControllerHost(Host):
         parts = {world.peer: world.setup for world in phase.worlds}
         parts |= {actor.peer: actor.setup for actor in phase.actors}
         part = parts.get(peer, {})
-        return peer if part.get("restarts") or (led and part.get("mends")) else None
+        return peer if part.get("restarts") or (replayed and part.get("mends")) else None
 
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
         """Shut these peers down for the phase, except successors that are not set up.
@@ -400,7 +400,7 @@ class ControllerHost(Host):
             try:
                 self.participant.gather([pending])
             except GanglionError as error:
-                if not losing or self._whom(phase, error, led=True) is None:
+                if not losing or self._lost_peer(phase, error, replayed=True) is None:
                     raise
 
     def _failed(self, phase: Phase, error: Exception) -> None:

@@ -192,7 +192,7 @@ class Episode(WorkerRounds):
         stepped: list[World] = []
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
-        mend = None if not phase.setup.mends else Replayer(phase, stepped, updates)
+        replayer = None if not phase.setup.mends else Replayer(phase, stepped, updates)
         applied: list[Field] = []
         for world, merged in zip(worlds, phase.known.get(acted) or phase.given(acted), strict=True):
             if world.terminated or world.truncated:
@@ -208,11 +208,11 @@ class Episode(WorkerRounds):
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
-            led = None if mend is None else mend.between(world, len(asked))
-            asked.append(led or participant.ask(world.peer, "environment.update", message, world.update_s, position))
+            again = None if replayer is None else replayer.between(world, len(asked))
+            asked.append(again or participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
         forced = False
-        for i, (world, answer) in enumerate(zip(stepped, participant.gather(asked, mend), strict=True)):
+        for i, (world, answer) in enumerate(zip(stepped, participant.gather(asked, replayer), strict=True)):
             declared |= world.updated(answer, self.step)
             if answer.applied is not None:
                 applied[i], forced = answer.applied, True
@@ -220,7 +220,7 @@ class Episode(WorkerRounds):
                 self._note_tolerated(answer.excused)
             if answer.topics is not None:
                 phase.topics.take(world.peer, "environment.update", answer.topics)
-        if mend is not None:
+        if replayer is not None:
             for world, pending, message in zip(stepped, asked, updates, strict=True):
                 if world.history is not None:
                     world.history.steps.append(Command(message, digest(pending.answer)))

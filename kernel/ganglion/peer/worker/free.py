@@ -141,7 +141,7 @@ class FreeTicks(Ticks):
         (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
         lost: list[_Agent] = []
 
-        def mend(_: int, error: GanglionError) -> Pending:
+        def retry(_: int, error: GanglionError) -> Pending:
             if kind in ("update", "reset"):
                 self.core.tick = self._pace.at[number] if kind == "update" else self._pace.since(number)
                 return self._recovery.replace_environment(self.worlds[number], error)
@@ -150,7 +150,7 @@ class FreeTicks(Ticks):
             self._doom(number)
             return self._ask_again(kind, number, error, lost)
 
-        [answer] = self.phase.participant.gather([pending], mend)
+        [answer] = self.phase.participant.gather([pending], retry)
         if kind == "act":
             self._decided(number, answer, bool(lost))
         elif kind == "update":

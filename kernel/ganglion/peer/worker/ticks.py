@@ -13,7 +13,7 @@ from ganglion.peer.agent.decision import heard
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.environment.contract import declared_layout
 from ganglion.peer.environment.trial import WIRE_BITS
-from ganglion.peer.participant import Mend
+from ganglion.peer.participant import Retry
 from ganglion.peer.results.records import pack
 from ganglion.peer.step.layout import (
     ROW_NUMBER,
@@ -921,7 +921,7 @@ class Ticks(WorkerRounds):
         position = (*self._base, self.step, 0)
         sent = [self._step(self.worlds[e], deciding, position) for e in due]
         worlds, pendings = [one.world for one in sent], [one.pending for one in sent]
-        answers = phase.participant.gather(pendings, self._mending(worlds, [one.message for one in sent]))
+        answers = phase.participant.gather(pendings, self._retrying(worlds, [one.message for one in sent]))
         for one, answer in zip(sent, answers, strict=True):
             if self._recovery.took_new_object(one.world, answer):
                 continue
@@ -1409,7 +1409,7 @@ class Ticks(WorkerRounds):
         kept = [world for world in due if not world.is_new]
         resets = [self._reset_of(world) for world in kept]
         asked = [self._ask_reset(world, reset) for world, reset in zip(kept, resets, strict=True)]
-        answers = self.phase.participant.gather(asked, self._mending(kept, resets))
+        answers = self.phase.participant.gather(asked, self._retrying(kept, resets))
         told: dict[int, list[Any]] = {
             world.number: all_ for world, *all_ in zip(kept, resets, asked, answers, strict=True)
         }
@@ -1422,18 +1422,18 @@ class Ticks(WorkerRounds):
             if world.world.history is not None:
                 world.world.history.began(replace(reset, state=answer.state), digest(pending.answer))
 
-    def _mending(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Mend:
+    def _retrying(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Retry:
         """Return the function that replays a lost program, and lets any other successor begin its next episode."""
         lead: Replayer | None = None  # created at the first loss, and kept: it records the replayed environments
 
-        def mend(place: int, error: GanglionError) -> Pending:
+        def retry(place: int, error: GanglionError) -> Pending:
             nonlocal lead
             if worlds[place].world.history is None:
                 return self._recovery.replace_environment(worlds[place], error)
             lead = lead or Replayer(self.phase, [world.world for world in worlds], messages)
             return lead(place, error)
 
-        return mend
+        return retry
 
     def _begin_with_new_object(self, world: _World) -> None:
         """Begin the first episode of a new object."""
