@@ -94,6 +94,18 @@ FOUND = {
         1007369,
         [Fault("cut", 49, Role.GOVERNOR, 3536, 26, 0.3)],
     ),
+    "a journal whose first block was written in part is gone on with behind that part": (
+        1008005,
+        [Fault("haunt", 31, Role.STORE, 34991, 2, 20.0)],
+    ),
+    "a run that went back to an earlier phase goes on with the begin of a later one": (
+        1010074,
+        [
+            Fault("checkpoint", 224, Role.BRAIN, 41458, 1, 3.0),
+            Fault("all", 320, Role.BRAIN, 41458, 1, 3.0),
+            Fault("all", 392, Role.STORE, 6975, 11, 0.05),
+        ],
+    ),
     # The next two were mistakes of the simulation itself.
     "a process hangs behind a question whether it is there, which its pulse has not read yet": (
         707952,

@@ -11,7 +11,7 @@ from ganglion.broker.link import Climb, Close, Effect, Link, Note, Peer, Route, 
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Hello, Lost, Near, Welcome
+from ganglion.wire.messages import Failure, Hello, Lost, Near, Welcome
 from ganglion.wire.name import Role, part_of
 from ganglion.wire.verb import Verb
 
@@ -72,6 +72,10 @@ class Relay(Broker):
             head = decode_head(frames[1])
             if head.verb is Verb.WELCOME:
                 return self._welcome(link, frames, now_s)
+            if head.verb is Verb.ERROR and link.peer is None and codec_of(Failure).decode(frames[2]).kind == "name":
+                former = self.joined.get(self._coming[link.key].name)
+                if former is not None:
+                    former.claimed = True
         except (GanglionError, IndexError, ValueError) as error:
             return self.fall(up, f"the kernel sent what is no message: {error}", now_s)
         said = Send(link, tuple(frames))

@@ -61,7 +61,7 @@ class StoreWriter(_Opened):
 
     @abstractmethod
     def apply(self, writer: str, records: Sequence[Sequence[Any]]) -> None:
-        """Take the records of one batch, in order; call `commit` before they are acknowledged.
+        """Take the records of one batch of the peer `writer`, in order; call `commit` before acknowledging.
 
         Each record is a list `[kind, field, ...]`. Value lists are msgpack of one row in declared order, in which an
         array is its little-endian bytes in C order and nil means not given. Ids are full (`<environment>.<local id>`);
@@ -118,10 +118,6 @@ class StoreWriter(_Opened):
         incident  time, name, incarnation, kind, position|nil, detail|nil         a repeat is harmless
         end      status, reason, ended
         ```
-
-        Args:
-            writer: Name of the peer that wrote the batch.
-            records: Its records.
 
         Raises:
             StoreError: A record is malformed; those before it are taken. Or rows could not be written to disk;

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, LaunchError, StoreError
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, RETRY_S
-from ganglion.run.effect import FOLDER, checkpoint_text, read_checkpoint
+from ganglion.run.effect import FOLDER, checkpoint_text, phase_checkpoint_name, read_checkpoint
 from ganglion.run.plan import ours
 from ganglion.supervisor import event
 from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
@@ -125,6 +125,13 @@ def newest_phase_checkpoint(folder: Path, run: str) -> tuple[Mapping[str, Any], 
             return begin, wrong
         wrong += [f"checkpoint {path}: {text}" for text in found]
     return _FIRST, wrong
+
+
+def forget_later_phases(folder: Path, phase: int) -> None:
+    """Remove the checkpoints of the begins of phases behind this one, whose rows a run that goes back withdraws."""
+    for path in (folder / FOLDER).glob("phase-*.json"):
+        if path.name > phase_checkpoint_name(phase):
+            path.unlink(missing_ok=True)
 
 
 def _faults(folder: Path, run: str, begin: Mapping[str, Any]) -> Iterator[str]:
@@ -400,6 +407,7 @@ async def prepare(run: Run, recovery: RecoveryPlan) -> None:
     elif recovery.checkpoint is not None:
         run.phase = int(recovery.checkpoint.facts["phase"])
         await asyncio.to_thread(checkpoints.restore, recovery.checkpoint)
+        await asyncio.to_thread(forget_later_phases, run.folder.path, run.phase)
     elif table is not None:  # the journals belong to the phase that was running
         run.phase = min(table.phase, len(run.plan.phases) - 1)
     run.withdrawal = _withdrawal(run, recovery)

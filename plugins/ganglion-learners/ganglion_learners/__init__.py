@@ -1,7 +1,7 @@
 """Learning muscles and brains of Ganglion: one with numpy alone, three with torch.
 
-What others may use of this distribution is named here, and is loaded when it is first asked for. An object of
-`TorchFunctionalEnvironment` and `unroll` need torch; all else needs numpy alone.
+A public name is loaded at its first use. An object of `TorchFunctionalEnvironment` and `unroll` need torch, all else
+needs numpy alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name that is lent to other distributions."""
+    """Load a public name."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,4 +1,4 @@
-"""Actor: what the muscles of the deep learners share: updates that are checked, and both forms of deciding."""
+"""Actor: the base of the muscles of the deep learners: checked updates, and both forms of deciding."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Array = NDArray[Any]
 
 
 class Actor(Muscle):
-    """Act by a perceptron of numpy, which came with the last update of the brain or is the stored policy.
+    """Act by a perceptron of numpy from the last update of the brain or from the stored policy.
 
-    It has no state of its own but its stream: what it must know comes with every update.
+    An actor has no state but its stream and the last update.
     """
 
     batched = True
@@ -36,7 +36,7 @@ class Actor(Muscle):
         self._decided = 0
 
     def setup(self) -> None:
-        """Look at sensors and actuators.
+        """Check sensors and actuators.
 
         Raises:
             ValueError: The actuators are not of the kind that the learner acts on.
@@ -48,21 +48,22 @@ class Actor(Muscle):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Look at the actuators."""
+        """Check the actuators."""
 
     @abstractmethod
     def _take(self, update: Mapping[str, Any]) -> None:
-        """Take over an update of the right learner."""
+        """Set the update of the right learner."""
 
     @abstractmethod
     def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, Sequence[Any] | Array]:
         """Return columns of setpoints (k, m), and data for the brain per row, of observations (k, n)."""
 
     def update(self, update: Any) -> None:
-        """Take over what the brain sent.
+        """Set the brain's update.
 
         Raises:
-            ValueError: It is of another learner, or does not fit sensors and actuators; the muscle acts as before.
+            ValueError: The update is of another learner, or does not fit sensors and actuators; the muscle acts as
+            before.
         """
         found = update.get("algorithm") if isinstance(update, Mapping) else None
         if found != self.algorithm:
@@ -77,11 +78,11 @@ class Actor(Muscle):
         self._newest = update
 
     def save_state(self) -> Mapping[str, Any]:
-        """Return the newest update, and how many decisions were made."""
+        """Return the newest update, and the number of decisions."""
         return {"update": self._newest, "decided": self._decided}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `save_state` returned; this muscle has been set up."""
+        """Restore what `save_state` returned; this muscle has been set up."""
         if state["update"] is not None:
             self.update(state["update"])
         self._decided = state["decided"]
@@ -91,7 +92,7 @@ class Actor(Muscle):
 
         Raises:
             RuntimeError: No update has come and no policy was loaded.
-            ValueError: There is a mask of which no sensor says anything: it could not be learned.
+            ValueError: There is a mask without a sensor: it could not be learned.
             FloatingPointError: The network gives NaN.
         """
         for name in batch.masks.keys() - self._legal.columns.keys() if batch.masks else ():
@@ -120,14 +121,14 @@ class Actor(Muscle):
         return found
 
     def _finite(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what the network gives; FloatingPointError if that is no finite number."""
+        """Return the output of the network; FloatingPointError: it is not finite."""
         found = self._network(rows)
         if not math.isfinite(found.sum()):
             raise self._refuse_nan(rows)
         return found
 
     def _refuse_nan(self, rows: NDArray[np.float32]) -> FloatingPointError:
-        """Return the error of a network that gives NaN, with what may be the cause."""
+        """Return the error of a network that gives NaN, with a likely cause."""
         seen = float(np.abs(rows).max()) if rows.size else 0.0
         return FloatingPointError(
             f"{self.algorithm}: the network gives NaN at decision {self._decided} of this muscle; the largest reading "

@@ -1,4 +1,4 @@
-"""Backend: torch, imported when a brain is made, on one thread and without chance of its own."""
+"""Backend: torch, imported when a brain is made, on one thread and deterministic."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["load_torch"]
 def load_torch(learner: str) -> Any:
     """Return the module torch, set to one thread and to algorithms that give the same bits every time.
 
-    One thread: the networks are small, and how a sum is split among threads decides its last bits.
+    One thread: the networks are small, and the split of a sum among threads decides its last bits.
 
     Raises:
-        ModuleNotFoundError: It is not installed; the message says by what it gets there.
+        ModuleNotFoundError: torch is not installed; the message says how to install it.
     """
     try:
         torch = importlib.import_module("torch")

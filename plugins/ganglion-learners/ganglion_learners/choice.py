@@ -1,4 +1,4 @@
-"""Choices: the columns of discrete actuators, each a choice among so many, and which of them masks allow."""
+"""Choices: the columns of discrete actuators, each a choice, and the choices that masks allow."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscre
 
 __all__ = ["FORBIDDEN", "Choices", "Legal", "described"]
 
-FORBIDDEN = -1e8  # in the place of what a network gives for it: beyond all others, and 0 as a probability
-JOINT_MAX = 4096  # beyond this a network with an output per combination learns nothing, and another learner is due
+FORBIDDEN = -1e8  # replaces the output of a forbidden choice: below all others, and 0 as a probability
+JOINT_MAX = 4096  # with more combinations a network with an output for each learns nothing
 
 
 class Choices:
-    """Know how many choices each column of some actuators has, and the value of the first one.
+    """Hold the number of choices of each column of some actuators, and the value of the first one.
 
     Args:
         actuators: Discrete, MultiDiscrete or MultiBinary, in any number; each gives as many columns as its vector.
 
     Raises:
-        ValueError: There is none, or one of another kind; the message names all.
+        ValueError: There is no actuator, or one of another kind; the message names all.
     """
 
     def __init__(self, actuators: Sequence[ActuatorInformation]) -> None:
@@ -50,7 +50,7 @@ class Choices:
 
     @property
     def joint(self) -> int:
-        """How many combinations there are.
+        """The number of combinations.
 
         Raises:
             ValueError: There are more than 4096.
@@ -71,7 +71,7 @@ class Choices:
         return found
 
     def check(self, setpoints: NDArray[Any]) -> None:
-        """Refuse columns of setpoints, (k, columns), of which one is no choice; ValueError names the first."""
+        """Refuse columns of setpoints, (k, columns), with a value that is no choice; ValueError names the first."""
         columns = np.asarray(setpoints, dtype=np.float64)
         first, behind = self.starts, self.starts + np.array(self.sizes)
         fits = (columns == np.floor(columns)) & (columns >= first) & (columns < behind)
@@ -90,7 +90,7 @@ class Choices:
 
 
 class Legal:
-    """Know where observations say which choices are allowed; false where no sensor is the Mask of an actuator.
+    """Find the masks of choices in observations; false if no sensor is the Mask of an actuator.
 
     Args:
         sensors: In the order of the columns of observations.
@@ -113,7 +113,7 @@ class Legal:
         return bool(self.columns)
 
     def outputs(self, found: NDArray[np.float32], observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Return what a network gives for choices, (k, choices), of observations (k, n), with `FORBIDDEN` for some."""
+        """Return a network's outputs for choices, (k, choices), of observations (k, n), `FORBIDDEN` for some."""
         allowed = (observations[:, self.places] != 0) | self.free
         return np.where(allowed, found, np.float32(FORBIDDEN))
 

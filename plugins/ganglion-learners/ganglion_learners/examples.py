@@ -1,4 +1,4 @@
-"""Examples: documents that train a learner on a known task, and then test what it has learned."""
+"""Examples: documents that train a learner on a known task, and then test it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functional: environments that are a pure function on tensors of torch, through which gradients run."""
+"""Functional: environments that are a pure, differentiable function on tensors of torch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Tensor = Any  # torch.Tensor; torch may be absent where types are checked
 
 
 class Unrolled(NamedTuple):
-    """Give what n steps led to, with time as axis 1; maps or lists as the environment declared them.
+    """The result of n steps, with time as axis 1; maps or lists as the environment declared them.
 
     Attributes:
         states: After the last step, `[batch, *shape]`.
         observations: `[batch, n + 1, *shape]`; the first are those before the first action.
         actions: `[batch, n, *shape]`.
         rewards: `[batch, n]`.
-        is_alive: `[batch, n]` of booleans: up to and including the step in which a body ended. Rows of ended bodies go
-            on, so multiply by it.
+        is_alive: `[batch, n]` of booleans: up to and including the step in which a body ended. Rows of ended bodies
+            continue, so multiply by it.
     """
 
     states: Any
@@ -39,8 +39,8 @@ class Unrolled(NamedTuple):
 class TorchFunctionalEnvironment(FunctionalEnvironment):
     """A functional environment whose methods compute with tensors of torch; see `FunctionalEnvironment`.
 
-    The states are tensors on `device`. What comes from the bus is converted to tensors there, and what goes to the bus
-    to arrays; no gradient is kept then. A method may return arrays of numpy, too. Dtypes may be those of torch.
+    The states are tensors on `device`. Values from the bus become tensors there, and values for the bus become arrays,
+    without gradients. A method may return arrays of numpy, too. Dtypes may be those of torch.
 
     Args:
         shapes: As those of `FunctionalEnvironment`, likewise its dtypes.
@@ -52,9 +52,9 @@ class TorchFunctionalEnvironment(FunctionalEnvironment):
         self.device = self.torch.device(device)
         super().__init__(*shapes, **more)
 
-    # -- at the edge --------------------------------------------------------------------------------------------------
+    # -- conversions -------------------------------------------------------------------------------------------------
     def from_arrays(self, given: Any) -> Any:
-        """Return arrays, or maps and lists of them, as tensors on the device; tensors stay what they are."""
+        """Return arrays, or maps and lists of them, as tensors on the device; tensors are returned unchanged."""
         if isinstance(given, Mapping):
             return {name: self.from_arrays(part) for name, part in given.items()}
         if isinstance(given, list | tuple):
@@ -80,12 +80,12 @@ class TorchFunctionalEnvironment(FunctionalEnvironment):
     def _taken(self, rows: Array) -> dict[str, Any]:
         return super()._taken(self.torch.as_tensor(rows))
 
-    # -- gradients ----------------------------------------------------------------------------------------------------
+    # -- gradients ---------------------------------------------------------------------------------------------------
     def as_module(self) -> Any:
         """Return one step as a `torch.nn.Module`: `(last_states, actions) -> (new_states, observations)`.
 
-        Modules and parameters that the environment has as attributes are the module's, too. All goes in and comes out
-        as for `get_action_results`.
+        Modules and parameters among the environment's attributes are the module's, too. Arguments and results are as of
+        `get_action_results`.
         """
         torch, world = self.torch, self
 
@@ -113,17 +113,17 @@ class TorchFunctionalEnvironment(FunctionalEnvironment):
 def unroll(world: FunctionalEnvironment, policy: Callable[[Any], Any], states: Any, n: int) -> Unrolled:
     """Let a policy act for n steps in a world of tensors or of arrays, recorded sessions included.
 
-    All that the policy gets and all that is returned are tensors. Gradients run through the policy, and through a
-    world of tensors; what a world of arrays does has none.
+    The policy's arguments and all results are tensors. Gradients run through the policy, and through a world of
+    tensors, but not through a world of arrays.
 
     Args:
         world: Such as a `TorchFunctionalEnvironment`, or a pool of `ganglion-replay`, whose states are ticks.
-        policy: Returns actions, `[batch, *shape]` each, of observations, which it gets as they were declared.
+        policy: Returns actions, `[batch, *shape]` each, from observations in the declared form.
         states: In which the first step begins, `[batch, *shape]` each.
         n: At least 1.
 
     Raises:
-        AuthorError: States, actions, or what a method returns have another shape or dtype than was declared.
+        AuthorError: States, actions, or a method's result have another shape or dtype than declared.
         ValueError: n is below 1.
     """
     if n < 1:
@@ -133,13 +133,13 @@ def unroll(world: FunctionalEnvironment, policy: Callable[[Any], Any], states: A
     device = world.device if isinstance(world, TorchFunctionalEnvironment) else torch.device("cpu")
 
     def tensors(given: Any) -> Any:
-        """Return what the world gave as tensors."""
+        """Return values of the world as tensors."""
         if isinstance(given, Mapping):
             return {name: tensors(part) for name, part in given.items()}
         return torch.tensor(given, device=device) if isinstance(given, np.ndarray) else given
 
     def arrays(given: Any) -> Any:
-        """Return tensors as the world computes with them."""
+        """Return tensors in the form of the world."""
         if not plain:
             return world.from_arrays(given)
         if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Learner: what the brains of the deep learners share: both forms of learning, models, checkpoints, faults."""
+"""Learner: the base of the brains of the deep learners: both forms of learning, models, checkpoints, errors."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Learner(CheckpointableBrain):
     algorithm: ClassVar[str]
     config: Any
     codec: ClassVar[Any]
-    """What knows the columns of the actuators, which it refuses by a ValueError if the learner does not act on them."""
+    """The class for the columns of the actuators, with a ValueError for actuators that the learner does not act on."""
     _actions: Choices | Ranges  # made by it
-    _stored: list[tuple[str, Parameters | Adam]]  # what a model has, with what stands before the names in it
+    _stored: list[tuple[str, Parameters | Adam]]  # prefix of names in a model -> its network or optimiser
 
     def __init__(self) -> None:
         super().__init__()
-        load_torch(self.algorithm)  # here already, so that a check of the document tells that it is missing
+        load_torch(self.algorithm)  # imported here, so that a check of the document finds it missing
         self.decisions = 0
 
     @classmethod
@@ -64,12 +64,12 @@ class Learner(CheckpointableBrain):
         cls.codec(actuators)
 
     def setup(self) -> None:
-        """Look at sensors and actuators, and make the networks.
+        """Check sensors and actuators, and make the networks.
 
         Raises:
             ValueError: The actuators are not of the kind that the learner acts on.
         """
-        load_torch(self.algorithm)  # another brain of this process may have set it otherwise
+        load_torch(self.algorithm)  # another brain of this process may have changed it
         self.memory.size_limit = 0 if self.batched else MEMORY_ROWS
         self.inputs = sum(it.space.size for it in self.sensors)
         self._actions = self.codec(self.actuators)
@@ -81,27 +81,27 @@ class Learner(CheckpointableBrain):
 
     @abstractmethod
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
-        """Learn from rows whose objectives are finite; return the newest update that was due."""
+        """Learn from rows with finite objectives; return the newest due update."""
 
     @abstractmethod
     def _acting(self) -> dict[str, Any]:
-        """Return the networks that act, in memory of their own, and what else a muscle needs to know."""
+        """Return copies of the acting networks, and further values for muscles."""
 
     @abstractmethod
     def _buffers(self) -> dict[str, Array]:
-        """Return the decisions that are kept to learn from, and what else a model lacks to go on."""
+        """Return the kept decisions, and all further state that a model lacks."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, Array]) -> None:
-        """Take over what `_buffers` returned."""
+        """Restore what `_buffers` returned."""
 
-    # -- learning -----------------------------------------------------------------------------------------------------
+    # -- learning ----------------------------------------------------------------------------------------------------
     def initial_update(self, muscle_id: str) -> dict[str, Any]:
-        """Return the policy as it is."""
+        """Return the current policy."""
         return self.policy()
 
     def learn(self, batch: Transitions) -> dict[str, Any] | None:
-        """Learn from the rows of a round, one after the other; return the update where one is due.
+        """Learn from the rows of a round, one after the other; return a due update.
 
         Raises:
             ValueError: A decision has no objective.
@@ -112,11 +112,11 @@ class Learner(CheckpointableBrain):
         return self._learn(batch)
 
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, Any] | None:
-        """Learn from the newest decision of a muscle; the form for objects, with the same result."""
+        """Learn from the newest decision of a muscle; the object form, with the same result."""
         return self.learn(self._newest(muscle_id, data_from_muscle))
 
     def _newest(self, muscle_id: str, data: Any) -> Transitions:
-        """Return the newest decision of a muscle, of all its bodies, as `learn` gets it."""
+        """Return the newest decision of all bodies of a muscle, in the form of `learn`."""
         bodies = len(data) if isinstance(data, list) else 1
         rows = self.memory.tail(bodies, include_only=muscle_id)
         return Transitions(
@@ -135,11 +135,11 @@ class Learner(CheckpointableBrain):
         )
 
     def _recorded(self, sessions: Iterable[Session]) -> Recording:
-        """Return the decisions of sessions, checked when they are looked at."""
+        """Return the decisions of sessions, checked on access."""
         return Recording(sessions, self.algorithm, self.sensors, self.actuators, self._actions.check)
 
     def _refuse(self, batch: Transitions) -> None:
-        """Raise for the row that cannot be learned from; a sum may also overflow without one."""
+        """Raise for a row without a finite objective; a sum may also overflow without such a row."""
         for i in np.flatnonzero(~np.isfinite(batch.objectives)).tolist():
             found = batch.objectives[i]
             raise ValueError(
@@ -158,9 +158,9 @@ class Learner(CheckpointableBrain):
             f"{told}; readings and objectives should be of the order of 1 (filter `norm` makes them so)"
         )
 
-    # -- models and checkpoints ---------------------------------------------------------------------------------------
+    # -- models and checkpoints --------------------------------------------------------------------------------------
     def policy(self) -> dict[str, Any]:
-        """Return what a muscle needs to act, in memory of its own."""
+        """Return a copy of the policy for muscles."""
         return {"algorithm": self.algorithm, "activation": self.config.activation, **self._acting()}
 
     def arrays(self) -> dict[str, Array]:
@@ -179,11 +179,11 @@ class Learner(CheckpointableBrain):
         self.decisions = int(arrays["decisions"])
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Go on with a stored model: networks, optimisers, counters; nothing that is kept to learn from.
+        """Load a stored model: networks, optimisers, counters, without kept decisions.
 
         Raises:
-            ValueError: It belongs to another learner, other sensors or actuators, or other `hidden` or `activation`,
-                or holds NaN; nothing was changed.
+            ValueError: The model is of another learner, other sensors or actuators, or other `hidden` or `activation`,
+                or has NaN; nothing was changed.
         """
         own = self.arrays()
         for name in (*own, *arrays):
@@ -208,7 +208,7 @@ class Learner(CheckpointableBrain):
         return {**self.arrays(), **self._buffers()}
 
     def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
-        """Take over what `export_checkpoint_state` returned."""
+        """Restore what `export_checkpoint_state` returned."""
         if isinstance(state, bytes):
             raise ValueError(f"checkpoint of {self.algorithm}: expected named arrays, found bytes")
         self._load(state)
@@ -216,5 +216,5 @@ class Learner(CheckpointableBrain):
 
 
 def _form(array: Any) -> str:
-    """Return dtype and shape of an array for comparison and message."""
+    """Return dtype and shape of an array as text."""
     return "none" if array is None else f"{array.dtype} {array.shape}"

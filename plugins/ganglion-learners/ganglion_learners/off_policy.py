@@ -1,4 +1,4 @@
-"""Off-policy: what the learners share that learn from decisions drawn out of a replay."""
+"""Off-policy: the base of the learners that learn from decisions drawn from a replay."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Array = NDArray[Any]
 
 
 class OffPolicy(Learner):
-    """Keep every decision, train by drawn ones every `train_every` decisions, and send the policy now and then.
+    """Keep every decision, train by drawn ones every `train_every` decisions, send the policy every `update_every`.
 
     `config` has `warm_up`, `train_every` and `update_every`; `_build` makes `_replay`, whose rows are observation, next
     observation, action, objective and bootstrap.
     """
 
     _replay: Replay
-    _changed = False  # the policy, since it was sent
-    _filled = False  # the table has had `warm_up` decisions
-    _draws = False  # from the table, and not from the own replay
+    _changed = False  # whether the policy changed since it was sent
+    _filled = False  # whether the table has had `warm_up` decisions
+    _draws = False  # whether to draw from the table, not from the own replay
 
     @abstractmethod
     def _known(self, setpoints: Array) -> Array:
-        """Return actions as the networks know them, (rows,) or (rows, columns)."""
+        """Return actions in the form of the networks, (rows,) or (rows, columns)."""
 
     def _rows(self, batch: Transitions) -> Array:
         known = self._known(batch.actions)
@@ -60,11 +60,11 @@ class OffPolicy(Learner):
         return np.column_stack(columns).astype(np.float32)
 
     def _is_due(self) -> bool:
-        """Say whether there is enough to learn from, and a step of the optimiser is due."""
+        """Return whether there are enough decisions, and a step of the optimiser is due."""
         config: Any = self.config
         if self.decisions % config.train_every:
             return False
-        if config.table is None:  # not by `decisions`: a loaded model counts on, with a replay that is empty
+        if config.table is None:  # not by `decisions`: a loaded model continues to count, with an empty replay
             return bool(len(self._replay) >= config.warm_up)
         table = self.tables[config.table]
         self._filled = self._filled or len(table) >= config.warm_up
@@ -72,25 +72,25 @@ class OffPolicy(Learner):
 
     @abstractmethod
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
-        """Step once by a drawn minibatch, and return what is worth noting.
+        """Step once by a drawn minibatch; return statistics.
 
-        With `caution` learned actions are held to those of the replay: what comes of others is not known.
+        With `caution` learned actions are kept near those of the replay, since the outcome of others is unknown.
         """
 
     @property
     def learn_every(self) -> int:  # type: ignore[override]
-        """How often something is noted or sent; a model that was loaded counts on, perhaps from between two times."""
+        """Decisions between two statistics or updates; 1 after the load of a model whose count is between two times."""
         config: Any = self.config
         every = math.gcd(config.train_every, config.update_every)
         return every if self.decisions % every == 0 else 1
 
     def _rate(self) -> float:
-        """Return the learning rate that is due."""
+        """Return the current learning rate."""
         rate: float = self.config.learning_rate
         return rate
 
     def _train(self, steps: int, rate: float, caution: float = 0.0) -> None:
-        """Step so many times, and note that the policy has changed."""
+        """Step so many times, and record that the policy changed."""
         for _ in range(steps):
             noted = self._step(rate, caution)
         for name, value in noted.items():
@@ -98,10 +98,10 @@ class OffPolicy(Learner):
         self._changed = True
 
     def pretrain(self, sessions: Iterable[Session]) -> None:
-        """Keep the recorded decisions as if they had been made, the oldest first, and train by drawn ones.
+        """Keep the recorded decisions like own ones, the oldest first, and train by drawn ones.
 
-        There are `pretrain_steps` steps of the optimiser, with `pretrain_caution`. The decisions count: learning goes
-        on as behind so many.
+        There are `pretrain_steps` steps of the optimiser, with `pretrain_caution`. The recorded decisions count for
+        schedules.
 
         Raises:
             ValueError: A session does not fit sensors or actuators, or no decision can be learned from.

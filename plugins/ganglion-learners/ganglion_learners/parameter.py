@@ -1,4 +1,4 @@
-"""Parameters: types that say in which range a parameter lies, and the one form of refusing others."""
+"""Parameters: types with ranges, and the common form of refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HIDDEN_MAX = 4096
 
 
 def expect(holds: bool, name: str, expected: str, found: Any) -> None:
-    """Raise ValueError with the name of a parameter unless something holds of it."""
+    """Raise ValueError with the name of a parameter unless a condition holds."""
     if not holds:
         raise ValueError(f"{name}: expected {expected}, found {found!r}")
 
@@ -37,7 +37,7 @@ def _are_widths(found: Any) -> bool:
     return isinstance(found, list | tuple) and all(_is_whole(n) and 1 <= n <= HIDDEN_MAX for n in found)
 
 
-# Beside each type: what is expected, and whether a value is that.
+# For each type: the expectation in words, and the test of a value.
 Count = Annotated[int, ("a whole number >= 0", lambda it: _is_whole(it) and it >= 0)]
 Whole = Annotated[int, ("a whole number >= 1", lambda it: _is_whole(it) and it >= 1)]
 Pair = Annotated[int, ("a whole number >= 2", lambda it: _is_whole(it) and it >= 2)]
@@ -68,7 +68,7 @@ class Config:
 
 
 def configured(config: type[Config]) -> Callable[[type[Brain]], type[Brain]]:
-    """Give a brain the parameters of its config as those of its constructor, and the config as `config`."""
+    """Decorate a brain: its constructor takes the parameters of its config, and the config is `config`."""
 
     def take(brain: type[Brain]) -> type[Brain]:
         begin = brain.__init__

@@ -1,4 +1,4 @@
-"""Perceptron: layers as named arrays, how they begin, and what a muscle computes of them with numpy."""
+"""Perceptron: layers as named arrays, their initial values, and their computation with numpy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LOG_ROOT = 0.5 * math.log(2.0 * math.pi)  # of the density of the standard norma
 class Perceptron:
     """Compute a perceptron: linear layers, an activation between them.
 
-    The arrays are `<name>.<i>.weight` (inputs, outputs) and `<name>.<i>.bias` (outputs,), float32, i from 0. What one
-    row gives has the same bits however many rows are computed together.
+    The arrays are `<name>.<i>.weight` (inputs, outputs) and `<name>.<i>.bias` (outputs,), float32, i from 0. The result
+    of a row has the same bits for any number of rows.
 
     Args:
-        name: What the names of its arrays begin with.
-        arrays: These, and any others; they are not copied.
-        inputs: How many columns go in.
-        outputs: How many come out.
+        name: The prefix of the arrays' names.
+        arrays: These, and any others; not copied.
+        inputs: The number of input columns.
+        outputs: The number of output columns.
         activation: `tanh` or `relu`.
 
     Raises:
@@ -57,7 +57,7 @@ class Perceptron:
 
     def __call__(self, rows: Array) -> Array:
         """Return (k, outputs) float32 of (k, inputs) float32."""
-        # A stack of single rows: one product of matrices would round differently by how many rows there are.
+        # A stack of single rows: the rounding of one product of matrices depends on the number of rows.
         found = rows[:, None, :]
         *hidden, (weight, bias) = self._layers
         for inner, shift in hidden:
@@ -82,7 +82,7 @@ _ACTIVATIONS = {"tanh": _tanh, "relu": _relu}
 
 
 def _take(arrays: Mapping[str, Any], name: str, shape: tuple[int | None, ...]) -> Array:
-    """Return a named array; ValueError unless it is finite float32 of this shape (None is any extent)."""
+    """Return a named array; ValueError: it is no finite float32 of this shape (None is any extent)."""
     found = arrays.get(name)
     wanted = ", ".join("any" if n is None else str(n) for n in shape)
     if not isinstance(found, np.ndarray):
@@ -101,8 +101,8 @@ def orthogonal_layers(
     """Return the arrays of a perceptron with orthogonal weights and biases of zero.
 
     Args:
-        rng: Where the chance comes from.
-        name: What the arrays' names begin with.
+        rng: For the weights.
+        name: The prefix of the arrays' names.
         sizes: Widths from the input to the output.
         gain: Factor of hidden weights; `last_gain` of those of the last layer.
 

@@ -176,7 +176,7 @@ class Look:
         return {"run": run, "curves": thinned(bins, points)}
 
     def _bins(self, reader: StoreReader, row: Mapping[str, Any]) -> Mapping[Curve, list[Bin]]:
-        """Return the bins of a run; for a live run they are made again as often as `COST_MAX` allows."""
+        """Return the bins of a run; for a live run they are made again as often as its cost allows."""
         found: Mapping[Curve, list[Bin]] = self._kept("bins", reader, row, lambda run: binned(reader, run))
         return found
 

@@ -278,6 +278,26 @@ def test_a_relay_asks_its_own_peers(tree: Tree) -> None:
     assert set(CAST) - {MUSCLE} == set(tree.top.joined)
 
 
+def test_who_joins_anew_at_its_relay_has_lost_its_connection(tree: Tree) -> None:
+    """A peer that works is excused from answers, until it comes by another connection than that which it works for."""
+    tree.say(CONTROLLER, MUSCLE, Head(Verb.CALL, 7, "muscle.act"))
+
+    def wait(ticks: int) -> None:
+        for _ in range(ticks):
+            tree.tick()
+            for name in set(CAST) - {MUSCLE}:
+                tree.say(name, "", Head(Verb.BEAT, 0, "here"))
+
+    wait(int((BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S) / 0.25) + 2)
+    tree.join(MUSCLE, 1)
+    assert [Verb.ERROR] == [row[2] for row in tree.heard(MUSCLE)][-1:]
+    assert MUSCLE in tree.top.joined
+    wait(1)
+    assert MUSCLE not in tree.top.joined
+    tree.join(MUSCLE, 1)
+    assert [Verb.WELCOME] == [row[2] for row in tree.heard(MUSCLE)][-1:]
+
+
 @pytest.mark.parametrize("end", ["bye", "fall", "refused"])
 def test_a_peer_goes_with_its_uplink(tree: Tree, end: str) -> None:
     """Who leaves, whose uplink ends, and who is refused has no connection any more, and no place in any book."""

@@ -46,6 +46,18 @@ def test_nothing_is_written_behind_its_end(storage: Any) -> None:
     assert Journal(storage).playing
 
 
+def test_a_part_of_the_first_block_is_cut_off(storage: Any) -> None:
+    """A process that was killed in its first write leaves a journal without records, which its successor begins."""
+    Journal(storage)
+    storage.append(b"\x05\x00")
+    second = Journal(storage)
+    assert not second.playing
+    second.note((Kind.HEARD, 2.0, [b"b"]))
+    second.say()
+
+    assert [[b"b"]] == played(storage)
+
+
 def test_torn_end_is_cut_off(storage: Any) -> None:
     """What follows the last whole record is gone once the successor writes."""
     first = Journal(storage)

@@ -264,6 +264,19 @@ def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[.
 
 
 @needs_linux
+def test_phases_behind_a_checkpoint_begin_again(make_farm: Callable[..., Any]) -> None:
+    """A run that goes back to a checkpoint in phase 1 knows nothing any more of the begin of phase 2."""
+    farm = make_farm()
+    for phase in (0, 1, 2):
+        keep_phase(farm.folder.path, phase)
+    kept = keep(farm.folder.path, [], run="farm-1", phase=1)
+    withdrawal(farm, RecoveryPlan("on", checkpoint=kept))
+    begin, wrong = newest_phase_checkpoint(farm.folder.path, "farm-1")
+
+    assert (1, []) == (begin["phase"], wrong)
+
+
+@needs_linux
 def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make_farm: Callable[..., Any]) -> None:
     """Nobody knows at which step it was heard: who wants it signals again; signals of earlier phases stay."""
     farm, reported = make_farm(), []

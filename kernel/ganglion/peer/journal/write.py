@@ -204,6 +204,8 @@ class Journal:
             storage.forget(frozenset())
         self._advance()
         self.playing = self._next is not None
+        if not self.playing and len(data) > self.size_bytes:  # a part of its first block
+            storage.cut(self.size_bytes)
 
     # -- playing -----------------------------------------------------------------------------------------------------
     def peek(self) -> Kind | None:

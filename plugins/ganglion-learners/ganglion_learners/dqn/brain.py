@@ -1,4 +1,4 @@
-"""Brain: learns the values of actions from drawn decisions of the past."""
+"""Brain: learns the values of actions from drawn earlier decisions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class DqnBrain(OffPolicy):
     """Learn by deep Q-learning with double targets.
 
     For agents with one Discrete actuator, or one MultiDiscrete of at most 4096 combinations, and any sensors. Each
-    completed decision goes into the replay, whichever worker or body made it; every `train_every` decisions the values
-    are moved `gradient_steps` times, each time by a minibatch drawn from the replay. What a sensor that is the Mask of
-    the actuator forbids is neither done nor thought to be worth anything.
+    completed decision of all workers and bodies goes into the replay; every `train_every` decisions there are
+    `gradient_steps` steps of the optimiser, each with a minibatch drawn from the replay. Actions that the actuator's
+    Mask forbids are neither taken nor given a value.
 
     The update is a map: `algorithm` and `activation` (texts), `exploration` (the probability of a random action),
     `values.<i>.weight` (inputs, outputs) and `values.<i>.bias` (outputs,), float32. Statistics: `loss`, `exploration`.
@@ -33,29 +33,28 @@ class DqnBrain(OffPolicy):
     Params:
         hidden: Widths of the hidden layers, each in [1, 4096]. Default [128, 128].
         activation: `tanh` or `relu`. Default `relu`.
-        replay: Decisions that are kept, >= 1. Default 10000.
-        warm_up: Decisions before the first is learned from, in [1, replay]. Default 1000.
+        replay: Decisions to keep, >= 1. Default 10000.
+        warm_up: Decisions before the first training, in [1, replay]. Default 1000.
         minibatch: Decisions of one step of the optimiser, >= 1. Default 128.
         train_every: Decisions from training to training, >= 1. Default 1.
         gradient_steps: Steps of the optimiser in each, >= 1. Default 1.
         learning_rate: Of Adam at first, > 0. Default 0.0005.
         learning_rate_least: That after `learning_rate_decisions`, > 0. Default 0.0001.
         learning_rate_decisions: Decisions over which it falls linearly, >= 1. Default 50000.
-        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        discount: Per decision, in [0, 1]. Default 0.99.
         target_every: Steps of the optimiser after which the target network follows the other, >= 1. Default 1.
         target_share: By which it follows, in (0, 1]; 1 makes both equal. Default 0.005.
         exploration: Probability of a random action at first, in [0, 1]. Default 1.
         exploration_least: That after `exploration_decisions`, in [0, 1]. Default 0.02.
         exploration_decisions: Decisions over which it falls linearly, >= 1. Default 5000.
         gradient_norm: Longer gradients are shortened to this, > 0. Default 10.
-        update_every: A policy that has changed goes out after a decision whose number is a multiple of this, >= 1.
-            Default 4.
-        pretrain_steps: Steps of the optimiser by which recorded decisions are learned from (agent key `replay`), >= 0.
-            None is one for each of them. Default None.
-        pretrain_caution: In these steps, weight of how much more other actions are thought to be worth than the
-            recorded ones, >= 0; 0 believes what it thinks of actions that nobody took. Default 1.
+        update_every: A changed policy is sent after a decision whose number is a multiple of this, >= 1. Default 4.
+        pretrain_steps: Steps of the optimiser with recorded decisions (agent key `replay`), >= 0. None is one for each
+            recorded decision. Default None.
+        pretrain_caution: In these steps, weight of the loss for valuing other actions above the recorded ones, >= 0; 0
+            trusts the values of actions that were never recorded. Default 1.
         table: Uid of a table of the document from which minibatches are drawn in place of the own replay, as far as
-            its rate allows; what goes into it the document says. Default None.
+            its rate allows; the document decides what the table keeps. Default None.
 
     Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, algorithm 1; van Hasselt, Guez
     and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4; for a target that follows by shares
@@ -90,7 +89,7 @@ class DqnBrain(OffPolicy):
         return self.config.rate_at(self.decisions)
 
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
-        """Move the values once, and the target behind them where that is due."""
+        """Step the values once, and the target if due."""
         import torch
 
         config, n = self.config, self.inputs

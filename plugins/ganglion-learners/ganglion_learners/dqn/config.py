@@ -1,4 +1,4 @@
-"""Config: what can be chosen about the learner, with what is refused."""
+"""Config: the parameters of the learner, checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["DqnConfig"]
 
 @dataclass(frozen=True)
 class DqnConfig(Config):
-    """Hold the parameters of `DqnBrain`; its docstring says what they mean."""
+    """Hold the parameters of `DqnBrain`, whose docstring describes them."""
 
     hidden: Hidden = (128, 128)
     activation: Activation = "relu"

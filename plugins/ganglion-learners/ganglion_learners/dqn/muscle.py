@@ -1,4 +1,4 @@
-"""Muscle: takes the action of highest value; in training, with some probability, any."""
+"""Muscle: takes the action of highest value; in training, with some probability, a random one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["DqnMuscle", "one_choice"]
 
 
 def one_choice(actuators: Sequence[ActuatorInformation]) -> Choices:
-    """Return the choices of one discrete actuator; ValueError if there are more, or too many combinations."""
+    """Return the choices of one discrete actuator; ValueError: there are several, or too many combinations."""
     choices = Choices(actuators)
     if len(actuators) != 1:
         raise ValueError(f"dqn acts on exactly one Discrete or MultiDiscrete actuator, found {described(actuators)}")
@@ -28,15 +28,14 @@ def one_choice(actuators: Sequence[ActuatorInformation]) -> Choices:
 class DqnMuscle(Actor):
     """Act for `DqnBrain`: one Discrete actuator, or one MultiDiscrete whose combinations are the actions.
 
-    It has no parameters of its own. In training any action is taken with the probability that came with the update;
-    in test and evaluation never. Of equal values the first action is taken. What the Mask of its actuator forbids is
-    not done.
+    It has no parameters. In training a random action is taken with the update's probability, in test and evaluation
+    never. Of equal values the first action is taken. Actions that the actuator's Mask forbids are not taken.
     """
 
     algorithm = "dqn"
 
     def _prepare(self) -> None:
-        """Look at the actuator."""
+        """Check the actuator."""
         self._choices = one_choice(self.actuators)
         self._actions = self._choices.joint
         self._exploration = 0.0
@@ -54,7 +53,7 @@ class DqnMuscle(Actor):
         values = self._legal.outputs(values, rows) if self._legal else values
         chosen = values.argmax(axis=1)
         if self._explores:
-            for body in range(len(chosen)):  # body after body, as if each were asked alone
+            for body in range(len(chosen)):  # body by body, as if each decided alone
                 if self.rng.random() < self._exploration:
                     free = np.flatnonzero(values[body] > FORBIDDEN) if self._legal else np.arange(self._actions)
                     chosen[body] = free[self.rng.integers(len(free))]

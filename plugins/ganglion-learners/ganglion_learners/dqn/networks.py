@@ -23,10 +23,10 @@ class Values:
     Args:
         rng: For the initial weights, see `fan_in_layers`.
         inputs: Columns of an observation.
-        actions: How many there are.
+        actions: The number of actions.
         hidden: Widths of the hidden layers.
         activation: Between layers.
-        legal: What masks allow; None allows all.
+        legal: The masks; None allows all.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Values:
         self.target = Parameters(arrays, learned=False)
 
     def targets(self, objectives: Tensor, next_observations: Tensor, bootstrap: Tensor, discount: float) -> Tensor:
-        """Return what decisions are worth, (k,): the objective, and the discounted target value of the best action.
+        """Return the targets of decisions, (k,): the objective plus the discounted target value of the best action.
 
-        Which action is best is said by the learned network, what it is worth by the slow one.
+        The learned network chooses the best action, the slow one gives its value.
 
         Source: van Hasselt, Guez and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
         """

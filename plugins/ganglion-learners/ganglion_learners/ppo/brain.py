@@ -27,11 +27,10 @@ class PpoBrain(Learner):
 
     For agents with any number of discrete actuators, or any number of Box actuators of floats, and any sensors. After
     every `rollout` decisions of all workers and bodies together the advantages are estimated, for each body of each
-    worker by itself, and policy and values are improved in `epochs` passes of minibatches. Then, and only then, the
-    policy goes out to the muscles. What a sensor that is the Mask of an actuator forbids has no probability, in acting
-    and in learning.
-    What a group earns after the end of one of its bodies is added to the objective of
-    the body's last decision, as long as its rollout has not been learned.
+    worker by itself, and policy and values are improved in `epochs` passes of minibatches. Only then the policy is sent
+    to the muscles. Actions that an actuator's Mask forbids have no probability, in acting and in learning. The reward
+    of a group after the end of one of its bodies is added to the objective of the body's last decision, unless its
+    rollout has been learned.
 
     The update is a map: `algorithm` and `activation` (texts), `policy.<i>.weight` (inputs, outputs) and
     `policy.<i>.bias` (outputs,), with Box actuators `log_std` (columns,), all float32. Statistics: `policy_loss`,
@@ -44,16 +43,16 @@ class PpoBrain(Learner):
         minibatch: Decisions of one step of the optimiser, >= 2. Default 64.
         epochs: Passes over a rollout, >= 1. Default 10.
         learning_rate: Of Adam, > 0. Default 0.0003.
-        discount: Of what comes a decision later, in [0, 1]. Default 0.99.
+        discount: Per decision, in [0, 1]. Default 0.99.
         trace_decay: Lambda of the advantages, in [0, 1]. Default 0.95.
-        clip: How far the ratio of new to old probability may leave 1, > 0. Default 0.2.
+        clip: The most distance of the ratio of new to old probability from 1, > 0. Default 0.2.
         entropy_weight: Of the bonus for entropy, >= 0. Default 0.
         value_weight: Of the squared error of the values, > 0. Default 0.5.
         gradient_norm: Longer gradients are shortened to this, > 0. Default 0.5.
-        anneal_decisions: After so many decisions learning rate and clip have fallen, linearly, to 0, and nothing is
-            learned any more; >= 1, None never. Default None.
+        anneal_decisions: Decisions over which learning rate and clip fall linearly to 0, where learning ends; >= 1,
+            None never. Default None.
         pretrain_epochs: Passes over recorded decisions (agent key `replay`), >= 1, in which policy and values clone
-            what was done and what came of it, see `Cloning`; they do not count as decisions. Default 10.
+            actions and returns, see `Cloning`; they do not count as decisions. Default 10.
 
     Source: Schulman, Wolski, Dhariwal, Radford and Klimov (2017), Proximal policy optimization algorithms, algorithm 1;
     Schulman, Moritz, Levine, Jordan and Abbeel (2016), High-dimensional continuous control using generalized advantage
@@ -90,12 +89,12 @@ class PpoBrain(Learner):
         }
         self._filled = 0
         self._who: dict[tuple[str, str], int] = {}
-        self._numbers: dict[tuple[str, Any], int] = {}  # the same by the bodies themselves
+        self._numbers: dict[tuple[str, Any], int] = {}  # the same by bodies
         self.learn_every = n
 
-    # -- recorded decisions -------------------------------------------------------------------------------------------
+    # -- recorded decisions ------------------------------------------------------------------------------------------
     def pretrain(self, sessions: Iterable[Session]) -> None:
-        """Clone recorded decisions: policy and values are moved, the optimiser of improvements and all counts are not.
+        """Clone recorded decisions: change policy and values, but neither the optimiser of improvements nor counts.
 
         Raises:
             ValueError: A session does not fit sensors or actuators, or no decision can be learned from.
@@ -114,12 +113,12 @@ class PpoBrain(Learner):
             self.add_statistics(name, value, allow_overwrite=True)
 
     def _encoded(self, setpoints: Array) -> Array:
-        """Return setpoints, (k, columns), as the networks know actions."""
+        """Return setpoints, (k, columns), as actions of the networks."""
         if isinstance(self._actions, Choices):
             return np.asarray(setpoints, dtype=np.int64) - self._actions.starts
         return self._actions.unscale(setpoints).astype(np.float32)
 
-    # -- rollouts -----------------------------------------------------------------------------------------------------
+    # -- rollouts ----------------------------------------------------------------------------------------------------
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
         update: dict[str, Any] | None = None
         done, count = 0, len(batch)
@@ -133,7 +132,7 @@ class PpoBrain(Learner):
         return update
 
     def _keep(self, batch: Transitions, part: slice) -> None:
-        """Write some rows of a batch behind those that are there."""
+        """Append some rows of a batch."""
         rows = self._rows
         size = part.stop - part.start
         at = slice(self._filled, self._filled + size)
@@ -148,10 +147,10 @@ class PpoBrain(Learner):
         self.decisions += size
 
     def late(self, credits: Sequence[LateCredit]) -> None:  # noqa: A002
-        """Add what fell due after the end of a body to the objective of its last decision.
+        """Add the rewards after the end of a body to the objective of its last decision.
 
-        That is the newest of the body in the running rollout. If the rollout in which it was has been learned already
-        nothing is added: the statistic `late_missed` counts such credits.
+        That is its newest decision in the current rollout. If its rollout has been learned, nothing is added, and the
+        statistic `late_missed` counts the credit.
         """
         rows, missed = self._rows, 0
         for one in credits:
@@ -164,7 +163,7 @@ class PpoBrain(Learner):
             self.add_statistics("late_missed", missed, allow_overwrite=True)
 
     def _number(self, muscle: str, body: Any) -> int:
-        """Return the number of a body of a worker, whose decisions follow each other."""
+        """Return the number of a worker's body, whose decisions follow each other."""
         found = self._numbers.get((muscle, body))
         if found is None:
             found = self._who.setdefault((muscle, repr(body)), len(self._who))
@@ -172,7 +171,7 @@ class PpoBrain(Learner):
         return found
 
     def _done(self, setpoints: Array, data: Any) -> tuple[Array, Array]:
-        """Return what was done, and the logarithms of its probabilities; NaN where our muscle did not tell them."""
+        """Return the actions, and the logarithms of their probabilities; NaN if not from `PpoMuscle`."""
         own = isinstance(self._actions, Ranges)
         unknown: Any = [np.nan] * (1 + self._rows["actions"].shape[1]) if own else np.nan
         if not isinstance(data, np.ndarray):
@@ -182,7 +181,7 @@ class PpoBrain(Learner):
             return encoded, data
         return np.where(np.isnan(data[:, :1]), encoded, data[:, 1:]), data[:, 0]
 
-    # -- improving ----------------------------------------------------------------------------------------------------
+    # -- improving ---------------------------------------------------------------------------------------------------
     def _improve(self) -> None:
         """Estimate the advantages of the rollout, and step."""
         import torch
@@ -198,7 +197,7 @@ class PpoBrain(Learner):
                 logs, _ = self.networks.log_probability(batch["observations"], batch["actions"])
             batch["logs"] = torch.where(torch.from_numpy(unknown), logs, batch["logs"])
         gains, returns = self._targets()
-        with np.errstate(over="ignore"):  # infinity shows in the loss, where it is refused
+        with np.errstate(over="ignore"):  # infinity is refused in the loss
             batch["advantages"] = torch.from_numpy(gains.astype(np.float32))
             batch["returns"] = torch.from_numpy(returns.astype(np.float32))
         count = config.rollout
@@ -240,7 +239,7 @@ class PpoBrain(Learner):
         self._adam.step(parameters.gradient(loss), config.learning_rate * left, config.gradient_norm)
         return parts
 
-    # -- what is sent and kept ----------------------------------------------------------------------------------------
+    # -- updates and state -------------------------------------------------------------------------------------------
     def _acting(self) -> dict[str, Any]:
         arrays = self.networks.parameters.arrays()
         return {name: array for name, array in arrays.items() if not name.startswith("value.")}

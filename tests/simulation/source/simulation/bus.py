@@ -23,7 +23,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.resume import newest_phase_checkpoint
+from ganglion.supervisor.resume import forget_later_phases, newest_phase_checkpoint
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus, never_later
 from ganglion.wire.envelope import Head, encode_head
@@ -346,6 +346,7 @@ class Simulation:
             phase, journals, self.seen = self._checkpoint[0], self._checkpoint[1], set(self._checkpoint[2])
             self._journals = {name: bytearray(data) for name, data in journals.items()}
             withdrawal |= {"GANGLION_WITHDRAW": str(phase), "GANGLION_WITHDRAW_BEHIND": str(phase)}
+            forget_later_phases(self.folder / self.run, phase)
         elif kept == "phase":
             self.forget_journals()
             begin, _ = newest_phase_checkpoint(self.folder / self.run, self.run)
