@@ -144,6 +144,7 @@ SPACES = [
     (*_sb3("DQN"), [BUTTON, BUTTON], "found "),
     (*_sb3("PPO"), [BUTTON, BUTTON], ""),
     (*_sb3("PPO"), [], "found "),
+    (*_sb3("PPQ"), [BUTTON], "did you mean `PPO`"),
 ]
 
 

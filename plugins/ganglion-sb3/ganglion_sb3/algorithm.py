@@ -17,7 +17,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import LinearSchedule
 
 from ganglion.sdk.naming import nearest
-from ganglion_sb3.brain import CHOICES
+from ganglion_sb3.brain import CHOICES, choices_of
 
 __all__ = ["algorithm_named", "make_algorithm", "make_policy"]
 
@@ -33,8 +33,7 @@ MODULES = {"activation_fn": torch.nn, "optimizer_class": torch.optim}
 
 def algorithm_named(name: str) -> type[BaseAlgorithm]:
     """Return the class; ValueError says which there are."""
-    if name not in CHOICES:
-        raise ValueError(f"algorithm: expected one of {', '.join(CHOICES)}, found {name!r}{nearest(name, CHOICES)}")
+    choices_of(name)
     found: type[BaseAlgorithm] = getattr(stable_baselines3, name)
     return found
 

@@ -17,11 +17,12 @@ from ganglion.sdk import (
     Transitions,
     mask_columns,
 )
+from ganglion.sdk.naming import nearest
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
 
-__all__ = ["CHOICES", "SB3Brain"]
+__all__ = ["CHOICES", "SB3Brain", "choices_of"]
 
 Array = NDArray[Any]
 _ALL = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
@@ -29,6 +30,14 @@ _ALL = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 CHOICES = {"A2C": _ALL, "DDPG": ("Box",), "DQN": ("Discrete",), "PPO": _ALL, "SAC": ("Box",), "TD3": ("Box",)}
 FLOAT32_MAX = float(np.finfo(np.float32).max)  # it computes in float32
 COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num")
+
+
+def choices_of(algorithm: str) -> tuple[str, ...]:
+    """Return the kinds of actions that an algorithm can choose; ValueError says which algorithms there are."""
+    if algorithm not in CHOICES:
+        like = nearest(algorithm, CHOICES)
+        raise ValueError(f"algorithm: expected one of {', '.join(CHOICES)}, found {algorithm!r}{like}")
+    return CHOICES[algorithm]
 
 
 class SB3Brain(CheckpointableBrain):
@@ -103,13 +112,16 @@ class SB3Brain(CheckpointableBrain):
         algorithm: str = "PPO",
         **params: Any,
     ) -> None:
-        """Refuse actuators that the algorithm cannot choose: masked, of another kind, of several kinds, or none."""
+        """Refuse actuators that the algorithm cannot choose: masked, of another kind, of several kinds, or none.
+
+        ValueError also for an algorithm that is unknown.
+        """
+        taken = choices_of(algorithm)
         for uid in mask_columns(sensors, actuators):
             raise ValueError(f"{algorithm} of sb3 knows no masks, found one of {uid}; ppo, dqn and sarsa keep to them")
         kinds = {type(it.space).__name__ for it in actuators}
         if kinds == {"Discrete"} and len(actuators) > 1:
             kinds = {"MultiDiscrete"}  # which several choices are to it
-        taken = CHOICES.get(algorithm, _ALL)
         if len(kinds) != 1 or not kinds <= {*taken}:
             found = ", ".join(f"{it.uid}: {it.space.to_string()}" for it in actuators) or "none"
             raise ValueError(f"{algorithm} of sb3 sets actuators of one kind, {' or '.join(taken)}, found {found}")

@@ -42,6 +42,15 @@ def layout_of(names: list[str]) -> Layout:
     return Layout.of(decode_map(encode_map({"d": declarations}))["d"])
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_block_of_masks_is_contained_if_each_body_may_do_something(last: int) -> None:
+    """A mask of a body that allows nothing is found among those of many bodies."""
+    masks = np.array([[1, 0, 0, 1], [0, 0, 0, last]], np.int8)
+    layout = layout_of(["array", "mask"])
+
+    assert bool(last) is layout.contains([np.zeros((2, 6)).tobytes(), masks.tobytes()], finite=True, count=2)
+
+
 NUMBERS = ("number", "count", "choice")
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,9 @@ FAULTS = [
 ]
 
 
+@pytest.mark.skipif(
+    find_spec("palaestrai") is not None, reason="palaestrAI itself is installed, and asked for its names"
+)
 def test_wrong_names_come_with_the_right_ones(tmp_path: Path) -> None:
     """A misspelt name of palaestrAI, and one of another kind, are faults that say what was meant."""
     for number, ((right, wrong), _) in enumerate(FAULTS):
