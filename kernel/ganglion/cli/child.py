@@ -151,13 +151,14 @@ def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
     return ["phase", phase.name, mode, *place[process.role], "worker", -1 if process.worker is None else process.worker]
 
 
-def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
+def check_deeply(plan: Plan, store: str | None = None, results: str | None = None) -> list[Fault]:
     """Return the faults of a plan that only its plugins can detect.
 
-    Classes, parameters, conditions and recorded episodes (also those in `store`) are checked first. Then each
-    environment without faults is started once. Then brains check whether they can learn with the declared spaces.
+    Classes, parameters, conditions, recorded episodes (also those in `store`) and models of earlier runs (there and in
+    the folder `results`; None: they are not looked for) are checked first. Then each environment without faults is
+    started once. Then brains check whether they can learn with the declared spaces.
     """
-    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "tried": True}})
+    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "results": results, "tried": True}})
     errors = [row for row in rows if row["severity"] == "error"]
     known: dict[str, Any] = {"pairs": [], "declared": {}}
     rows += try_environments(plan, errors, known)

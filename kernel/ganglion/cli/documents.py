@@ -46,7 +46,7 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
             if deep:
                 from ganglion.cli.child import check_deeply
 
-                faults = settle([*faults, *check_deeply(plan, store_of(settings))])
+                faults = settle([*faults, *check_deeply(plan, store_of(settings), str(settings.results.absolute()))])
         except DocumentError as error:
             faults = list(error.faults)
         if notes and (settings.verbosity > 0 or any(note.message.endswith(AS_IT_IS) for note in notes)):
