@@ -68,7 +68,7 @@ def _store(tree: Mapping[str, Any], uri: str | None, results: str | None) -> lis
         if uri:
             store_class(uri).check(uri)
         if results is not None:
-            models = ModelStore(Plan.from_map(dict(tree)), "", str(Path(results, "-")), uri, str)
+            models = ModelStore(Plan.from_map(dict(tree)), "", str(Path(results, "-")), uri, print)
             return [registry.fault(at, text) for at, text in models.faults()]
     except StoreError as error:
         return [registry.fault("--store", str(error))]
