@@ -688,16 +688,16 @@ def _shared(phase: Expanded) -> Told:
     setters: dict[str, str] = {}  # an id, or `<uid>.*` -> the last agent that names it
     for name, agent in phase.agents.items() if _controller(phase) == CONTROLLER else ():
         both: dict[str, list[Node]] = {}
-        mine = [item for item in agent.entries("actuators") if isinstance(item.value, str)]
-        for item in mine:
-            other = next((setters[full] for full in _alike(item.value, setters) if full in setters), None)
+        mine = {item.value: item for item in agent.entries("actuators") if isinstance(item.value, str)}
+        for named, item in mine.items():
+            other = next((setters[full] for full in _alike(named, setters) if full in setters), None)
             if other is not None:
                 both.setdefault(other, []).append(item)
         for other, items in both.items():
             more = f" and {len(items) - 1} more" if len(items) > 1 else ""
             text = f"agents `{other}` and `{name}` both set `{items[0].value}`{more} in each step"
             yield items[0], f"{text}: the later one, `{name}`, wins"
-        setters |= dict.fromkeys((item.value for item in mine), name)
+        setters |= dict.fromkeys(mine, name)
 
 
 def _alike(full: str, known: Iterable[str]) -> Iterator[str]:
