@@ -47,7 +47,8 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
             if deep:
                 from ganglion.cli.child import check_deeply
 
-                places = (store_of(settings), str(settings.results.absolute()))
+                there = settings.store is not None or settings.results.is_dir()  # a run makes the folder of its results
+                places = (store_of(settings) if there else None, str(settings.results.absolute()))
                 faults = settle([*faults, *check_deeply(plan, *places, tracebacks)])
         except DocumentError as error:
             faults = list(error.faults)
