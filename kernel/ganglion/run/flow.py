@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ganglion.errors import AuthorError
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
-from ganglion.run.effect import Answer, Effect, Event, Record, Steer
+from ganglion.run.effect import Answer, Effect, Event, Record, Stage, Steer
 from ganglion.run.plan import PhasePlan, Process, listens
 from ganglion.run.setup import Setup
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
@@ -145,16 +145,19 @@ def _line(kind: str, worker: int, at: tuple[int | None, int] | None) -> str:
     return f"{kind} {worker} is paused after step {at[1]}" + ("" if at[0] is None else f" of episode {at[0]}")
 
 
-def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, workers: Sequence[int]) -> str:
+_STARTING = (Stage.PLANNED, Stage.NEEDING, Stage.JOINING, Stage.SETTING_UP, Stage.BRAINS)
+
+
+def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | Stage, workers: Sequence[int]) -> str:
     """Return why an order cannot be carried out, empty if it can.
 
-    `wanted` is the name or index of the phase that the order names, None for any. `phase` is the running phase, None if
-    there is none. `workers` are those of its workers that still run.
+    `wanted` is the name or index of the phase that the order names, None for any. `phase` is the running phase, or the
+    stage of the run if there is none. `workers` are those of its workers that still run.
     """
     if wish.signal not in Signal.__members__:
         return f"unknown signal {wish.signal!r}; there are {', '.join(Signal.__members__)}"
-    if phase is None:
-        return "no phase is running"
+    if isinstance(phase, Stage):
+        return f"{'the phase is starting' if phase in _STARTING else 'no phase is running'}: {phase.value}"
     if wanted is not None and wanted not in (phase.name, str(phase.index)):
         return f"the running phase is {phase.index} ({phase.name})"
     if wish.worker is not None and wish.worker not in workers:

@@ -224,7 +224,7 @@ class Governor(Stateful):
     def signal(self, token: Any, wish: messages.FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Carry out an operator's signal; PAUSE is answered when the workers are paused."""
         running = self.stage is Stage.RUNNING
-        why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
+        why = refusal(wish, phase, self._phase if running else self.stage, sorted(self._flow.active) if running else ())
         if why:
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganglion.limits import PAUSE_ANSWER_S
-from ganglion.run.effect import Answer
+from ganglion.run.effect import Answer, Stage
 from ganglion.run.flow import Flow, Judgement, Promises, Tally, Waits, episodes_of, refusal
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
@@ -187,6 +187,15 @@ def test_what_cannot_be_done_is_refused(kit: Any, wish: FlowSignal, wanted: str 
 
     assert text in why
     assert bool(text) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [(Stage.JOINING, "the phase is starting: processes join"), (Stage.STORING, "no phase is running: brains store")],
+)
+def test_a_signal_outside_of_a_phase_is_refused_with_the_stage(stage: Stage, text: str) -> None:
+    """Who pauses a run that is starting reads that, and what it waits for."""
+    assert text == refusal(FlowSignal("PAUSE", "operator", ""), None, stage, ())
 
 
 def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
