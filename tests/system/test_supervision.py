@@ -226,6 +226,8 @@ def test_daemon_takes_documents(folder: Path) -> None:
     how = waited.end()
     assert (0, "") == how, how[1]
     assert ("finished", "short-1") == (waited.events[-1]["status"], waited.events[-1]["run"])
+    shown = [row["event"] for row in waited.events]  # as `run` shows it
+    assert (1, 0) == (shown.count("run.started"), shown.count("peer.lost"))
 
     (folder / "faulty.yml").write_text("uid: x\nsead: 4\n")
     faulty = ganglion(folder, "submit", "faulty.yml", more=private(folder))

@@ -18,7 +18,8 @@ from operator import itemgetter
 from typing import Any
 
 from ganglion import registry
-from ganglion.document.fault import Fault, placed
+from ganglion.document.fault import Fault
+from ganglion.document.marks import pointed
 from ganglion.errors import DocumentError, LaunchError, PluginInvalid
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.run.agents import misfits, resolve, same_declarations, with_groups_of
@@ -151,38 +152,47 @@ def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
     return ["phase", phase.name, mode, *place[process.role], "worker", -1 if process.worker is None else process.worker]
 
 
-def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
+def check_deeply(
+    plan: Plan, store: str | None = None, results: str | None = None, tracebacks: list[str] | None = None
+) -> list[Fault]:
     """Return the faults of a plan that only its plugins can detect.
 
-    Classes, parameters, conditions and recorded episodes (also those in `store`) are checked first. Then each
-    environment without faults is started once. Then brains check whether they can learn with the declared spaces.
+    Classes, parameters, conditions, recorded episodes (also those in `store`) and models of earlier runs (there and in
+    the folder `results`; None: they are not looked for) are checked first. Then each environment without faults is
+    started once. Then brains check whether they can learn with the declared spaces. Tracebacks of environments are
+    added to `tracebacks`; None: they go to standard error.
     """
-    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "tried": True}})
+    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store, "results": results, "tried": True}})
     errors = [row for row in rows if row["severity"] == "error"]
     known: dict[str, Any] = {"pairs": [], "declared": {}}
-    rows += try_environments(plan, errors, known)
+    rows += try_environments(plan, errors, known, tracebacks)
     if not errors and (known["pairs"] or any(phase.bodies is not None for phase in plan.phases)):
         rows += _ask({"fit": {**known, "plan": {**plan.to_map(), "document": ""}}})
     faults = [Fault(**row) for row in rows]
     wrong = {fault.place for fault in faults if fault.severity == "error"}
-    lines = plan.document.split("\n")
     told = [fault for fault in faults if fault.severity == "error" or fault.place not in wrong]
-    return [placed(fault, plan.source, lines) for fault in told]
+    return pointed(told, plan.source, plan.document)
 
 
 # -- environments, each started once ----------------------------------------------------------------------------------
-def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), told: dict[str, Any] | None = None) -> Rows:
+def try_environments(
+    plan: Plan,
+    faults: Sequence[Mapping[str, Any]] = (),
+    told: dict[str, Any] | None = None,
+    tracebacks: list[str] | None = None,
+) -> Rows:
     """Start each environment of a plan once, in a process of its own, and return maps of faults.
 
     Faults are errors of the author's code, values outside their spaces, workers whose declarations differ, and ids that
     no environment declares. An environment with `command` or `attach`, or one that plays recordings, is skipped: its
-    ids are unknown before it runs, and are accepted. Tracebacks go to standard error.
+    ids are unknown before it runs, and are accepted.
 
     Args:
         plan: Of a document without other faults.
         faults: Of plugins that cannot be loaded, or not with their parameters; these are skipped, too.
         told: Filled by this function: `pairs` with the brains of agents whose spaces are known, and these spaces;
             `declared` with the declarations of environments, by `EnvironmentPlan.trial`.
+        tracebacks: Filled with those of authors' code, each once; None: they go to standard error.
     """
     wrong = [_place(fault) for fault in faults]
     orders: dict[str, tuple[PhasePlan, EnvironmentPlan, int]] = {}
@@ -203,9 +213,11 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), told:
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
             raise
-    for answer in answers.values():
-        if answer.get("traceback"):
-            sys.stderr.write(f"{answer['traceback']}\n")
+    raised = dict.fromkeys(answer["traceback"] for answer in answers.values() if answer.get("traceback"))
+    if tracebacks is None:
+        sys.stderr.writelines(f"{text}\n" for text in raised)
+    else:
+        tracebacks += raised
     told = {"pairs": [], "declared": {}} if told is None else told
     told["declared"] |= {key: answer for key, answer in answers.items() if "message" not in answer}
     return [registry.fault(at, text) for at, text in _faults(plan, answers, told["pairs"])]

@@ -39,6 +39,7 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
     severities: set[str] = set()
     for file in map(document_file, files):
         notes: list[Fault] = []
+        tracebacks: list[str] = []
         row: dict[str, Any] = {}
         try:
             plan, faults = load_document(file, plugins=registry, notes=notes, **more)
@@ -46,7 +47,9 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
             if deep:
                 from ganglion.cli.child import check_deeply
 
-                faults = settle([*faults, *check_deeply(plan, store_of(settings))])
+                there = settings.store is not None or settings.results.is_dir()  # a run makes the folder of its results
+                places = (store_of(settings) if there else None, str(settings.results.absolute()))
+                faults = settle([*faults, *check_deeply(plan, *places, tracebacks)])
         except DocumentError as error:
             faults = list(error.faults)
         if notes and (settings.verbosity > 0 or any(note.message.endswith(AS_IT_IS) for note in notes)):
@@ -60,6 +63,8 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
                 click.echo(report(faults) if faults else f"{file}: {summary(faults)}", err=whole)
             if row:
                 click.echo(("---\n" if len(files) > 1 else "") + row["resolved"], nl=False)
+        for text in tracebacks:
+            click.echo(text, err=True)
     if settings.json:
         click.echo(json.dumps(rows, indent=2))
     return 2 if "error" in severities or (strict and severities) else 0

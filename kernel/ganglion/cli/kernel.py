@@ -7,6 +7,7 @@ import fcntl
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,9 @@ def submit(settings: Settings, /, files: tuple[str, ...], wait: bool, **more: An
     if wait:  # before joining: on a busy machine slow imports after joining would count as silence
         from ganglion.supervisor.runs import Outcome
 
+        if Path(connection.results) != settings.results.resolve():  # the daemon's is the one to look into
+            origins = {**settings.origins, "results": "option --results"}
+            settings = replace(settings, results=Path(connection.results), origins=origins)
         progress = make_progress(settings)
     with Operator(connection) as operator:
         runs = [_submit(operator, *document, **more) for document in documents]
@@ -210,6 +214,9 @@ def _submit(operator: Operator, file: str, text: str, overrides: tuple[str, ...]
     return run
 
 
+_TWICE = (event.RUN_STARTED, event.PEER_JOINED, event.PEER_LOST)
+
+
 def _follow(operator: Operator, run: str, progress: Progress, end: type[Outcome]) -> int:
     """Show a run until it has ended; return its exit status."""
     row: dict[str, Any] = {}
@@ -219,8 +226,13 @@ def _follow(operator: Operator, run: str, progress: Progress, end: type[Outcome]
         row.update(next((r for r in operator.ask("kernel.runs", RunRequest()).rows if r["run"] == run), {}))
         return row.get("exit_status") is not None
 
-    progress.begin(run, "of the document", str(progress.settings.results / run))
-    operator.follow(run, lambda news: progress.event(run, news), over)
+    def show(news: RunEvent) -> None:  # without the governor's words for what the supervisor tells, as `run` does
+        if news.event not in _TWICE or "label" in news.fields or "processes" in news.fields:
+            progress.event(run, news)
+
+    [known] = operator.ask("kernel.runs", RunRequest(run)).rows
+    progress.begin(run, str(known["seed"]), str(progress.settings.results / run))
+    operator.follow(run, show, over)
     story = [str(line) for line in row.get("story") or ()]
     outcome = end(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
     progress.end(outcome, operator.connection.store)

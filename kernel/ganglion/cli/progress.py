@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -133,14 +134,18 @@ class Progress:
         """Yield how a run ended, and the next commands for the user."""
         steps = self.steps.get(outcome.run, 0)
         reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
-        own = store == default_uri(self.settings.results)
+        origins, own = self.settings.origins, store == default_uri(self.settings.results)
+        given = ["--results", str(self.settings.results)] if origins.get("results", "").startswith("option") else []
         where = f" in {self.settings.results / FILE if own else without_password(store)}" if store else ""
         yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{where}"
         if outcome.status == "finished":
             if store:
-                yield f"next: ganglion plot {outcome.run} · ganglion results episodes {outcome.run} · ganglion runs"
+                found = store == self.settings.store and not origins.get("store", "option").startswith("option")
+                words = shlex.join([*given, *([] if own or found else ["--store", without_password(store)])])
+                commands = f"plot {outcome.run}", f"results episodes {outcome.run}", "runs"
+                yield "next: " + " · ".join(f"ganglion {command} {words}".rstrip() for command in commands)
         elif outcome.resumable and outcome.exit_status in (1, INTERRUPTED):
-            yield f"next: ganglion resume {outcome.run}"
+            yield f"next: ganglion resume {outcome.run} {shlex.join(given)}".rstrip()
 
 
 class PlainProgress(Progress):

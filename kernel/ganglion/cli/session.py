@@ -312,10 +312,11 @@ class Session:
 
     async def check(self, plan: Plan) -> list[Fault]:
         """Return the faults of a plan that only its plugins can detect; one check at a time."""
-        from ganglion.document.fault import Fault, placed
+        from ganglion.document.fault import Fault
+        from ganglion.document.marks import pointed
 
-        lines = plan.document.split("\n")
-        return [placed(Fault(**row), plan.source, lines) for row in await self.supervisor.check(plan)]
+        found = [Fault(**row) for row in await self.supervisor.check(plan)]
+        return pointed(found, plan.source, plan.document)
 
     async def execute(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -49,9 +49,13 @@ Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugi
 _TIMELINES = ("clock", "budget", "max_steps", "episode_end")
 
 
+def _controller(phase: Expanded) -> str:
+    return CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
+
+
 def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
     """Return whether a phase has bodies: by its controller, or, of an unknown one, by its key `bodies`."""
-    name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
+    name = _controller(phase)
     if name == CONTROLLER:
         return False
     if ":" in name or "." in name:  # a path: its class is unknown
@@ -602,7 +606,7 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
     known: set[str] = set()  # agents of earlier phases
     for phase in phases:
         found += phase.faults
-        told = [*_config(phase), *_evaluations(phase), *_agents(phase, known)]
+        told = [*_config(phase), *_evaluations(phase), *_agents(phase, known), *_shared(phase)]
         found += [node.fault(message, "warning") for node, message in told]
         known |= phase.agents.keys()
     return found
@@ -677,3 +681,28 @@ def _agents(phase: Expanded, known: set[str]) -> Told:
         blind = has_brain(agent) and not agent.entries("sensors") and not agent.entries("actuators")
         if blind and name not in known and not phase.many:
             yield agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"
+
+
+def _shared(phase: Expanded) -> Told:
+    """Yield a warning for each two agents of a phase under `vanilla` that set the same actuators in the same steps."""
+    setters: dict[str, str] = {}  # an id, or `<uid>.*` -> the last agent that names it
+    for name, agent in phase.agents.items() if _controller(phase) == CONTROLLER else ():
+        both: dict[str, list[Node]] = {}
+        mine = {item.value: item for item in agent.entries("actuators") if isinstance(item.value, str)}
+        for named, item in mine.items():
+            other = next((setters[full] for full in _alike(named, setters) if full in setters), None)
+            if other is not None:
+                both.setdefault(other, []).append(item)
+        for other, items in both.items():
+            more = f" and {len(items) - 1} more" if len(items) > 1 else ""
+            text = f"agents `{other}` and `{name}` both set `{items[0].value}`{more} in each step"
+            yield items[0], f"{text}: the later one, `{name}`, wins"
+        setters |= dict.fromkeys(mine, name)
+
+
+def _alike(full: str, known: Iterable[str]) -> Iterator[str]:
+    """Yield the texts by which a full id, or `<uid>.*`, may also be named: itself first, of `known` for a wildcard."""
+    yield full
+    yield from (f"{full[:place]}.*" for place, letter in enumerate(full) if letter == ".")
+    if full.endswith(".*"):
+        yield from (one for one in known if one.startswith(full[:-1]))

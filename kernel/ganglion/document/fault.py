@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ganglion.sdk.naming import nearest
@@ -56,7 +56,7 @@ def placed(fault: Fault, source: str, lines: Sequence[str]) -> Fault:
     """Return a fault with its line of the document; a fault of another file is returned unchanged."""
     if fault.file != source or not 0 < fault.line <= len(lines):
         return fault
-    return Fault(**{**fault.to_map(), "text": lines[fault.line - 1].rstrip("\r")})
+    return replace(fault, text=lines[fault.line - 1].rstrip("\r"))
 
 
 def settle(faults: Iterable[Fault]) -> list[Fault]:

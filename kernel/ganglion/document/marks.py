@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import yaml
 
 from ganglion import limits
-from ganglion.document.fault import Fault
+from ganglion.document.fault import Fault, placed
 
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
@@ -366,6 +366,38 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
     except yaml.MarkedYAMLError as error:
         composer.faults.append(_not_yaml(source, error, composer.spread))
     return None, composer.faults
+
+
+_PARAMETER = re.compile(r"parameter '(\w+)'|\b(\w+)[`']?(?:: expected| is | must )")
+
+
+def pointed(faults: Iterable[Fault], source: str, text: str) -> list[Fault]:
+    """Return the faults that plugins find in a document, with its lines; one that names a parameter is at its key."""
+    lines, root = text.split("\n"), None
+    found = []
+    for fault in faults:
+        words = [one or other for one, other in _PARAMETER.findall(fault.message)]
+        if words and fault.file == source:
+            root = root or compose(Source(source, text), text)[0]
+            key = None if root is None else _parameter(root, fault, words)
+            if key is not None:
+                path = f"{fault.path.removesuffix('.name')}.params.{key.value}"
+                fault = replace(fault, line=key.line + 1, column=key.column + 1, width=key.width, path=path)
+        found.append(placed(fault, source, lines))
+    return found
+
+
+def _parameter(root: Node, fault: Fault, words: list[str]) -> Node | None:
+    """Return the key of the first of these parameters that the plugin at a fault is given; None without one."""
+    rest = [root]
+    while rest:
+        node = rest.pop()
+        name = node.map.get("name")
+        if name is not None and (name.line + 1, name.column + 1) == (fault.line, fault.column):
+            given = [part for child in node.map.values() for part in (child, *child.items)]
+            return next((part.keys[word] for word in words for part in given if word in part.keys), None)
+        rest += [*node.map.values(), *node.items]
+    return None
 
 
 def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault:

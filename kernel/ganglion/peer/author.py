@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 import time
 import traceback
@@ -69,7 +70,7 @@ _TRACEBACK_CHARS_MAX = 16_000
 _BETWEEN = ("ganglion/peer/", "ganglion/sdk/part.py", "/asyncio/")  # frames that lead to an author's hook
 
 
-def hook_failed(error: Exception | SystemExit, where: str) -> AuthorError:
+def hook_failed(error: BaseException, where: str) -> AuthorError:
     """Return the error that stands for an exception of an author's hook; it keeps the exception as its cause."""
     wrapped = AuthorError(f"{type(error).__name__}: {error}")
     wrapped.add_note(where)
@@ -91,7 +92,7 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.kind, text, where, data={"peer": error.peer})
     if isinstance(error, AuthorError):
         cause = error.__cause__
-        raised = cause if isinstance(cause, Exception | SystemExit) else error
+        raised = error if cause is None else cause
         return Failure(error.kind, text, where, _traceback(raised))
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
@@ -171,7 +172,7 @@ class ToleratedErrors:
         cause = error.__cause__
         if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
             raise error
-        if isinstance(cause, SystemExit):  # which is no mistake in a step
+        if isinstance(cause, SystemExit | KeyboardInterrupt):  # which is no mistake in a step
             raise error
         failure = failure_of(error)
         reason = (str(error) if cause is not None else f"{type(error).__name__}: {error}")[:_REASON_CHARACTERS]
@@ -237,7 +238,9 @@ class Hooks:
         except AuthorError as error:
             error.add_note(self._place(hook))
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                raise  # Ctrl-C at `ganglion attach`; where the signal is ignored, the author has raised it
             raise hook_failed(error, self._place(hook)) from error
 
     def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:

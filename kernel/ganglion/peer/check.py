@@ -20,7 +20,7 @@ import msgpack
 
 from ganglion import registry
 from ganglion.errors import DocumentError, PluginInvalid, StoreError
-from ganglion.peer.models import store_class
+from ganglion.peer.models import ModelStore, store_class
 from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
 from ganglion.run.plan import (
     REPLAY,
@@ -37,6 +37,7 @@ from ganglion.sdk.naming import nearest
 from ganglion.synced import write_synced
 
 STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
+RESULTS = "results"  # likewise: the folder of results, unless runs that go on may still leave models there
 TRIED = "tried"  # likewise: that who asks starts all environments, and calls `fit_bodies` with what they declare
 
 _TRIAL = "ganglion.cli.child"  # what starts an environment once, and says what it declares
@@ -50,19 +51,25 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Imports authors' modules and makes their conditions: to be called in a child process.
     """
-    plan = {key: value for key, value in tree.items() if key not in (STORE, TRIED)}
-    found = [*_store(tree.get(STORE)), *registry.deep_check(plan), *advise(plan)]
+    plan = {key: value for key, value in tree.items() if key not in (STORE, RESULTS, TRIED)}
+    found = [*_store(plan, tree.get(STORE), tree.get(RESULTS)), *registry.deep_check(plan), *advise(plan)]
     for more in (partial(_sources, plan, tree), *([] if TRIED in tree else [partial(fit_bodies, plan)])):
         if not any(row["severity"] == "error" for row in found):
             found += more()
     return found
 
 
-def _store(uri: str | None) -> list[dict[str, Any]]:
-    """Return what keeps a store from taking the run; code of authors, which comes later, finds no way into it."""
+def _store(tree: Mapping[str, Any], uri: str | None, results: str | None) -> list[dict[str, Any]]:
+    """Return what keeps a store from taking the run, or which models of earlier runs are nowhere.
+
+    Code of authors, which comes later, finds no way into the store.
+    """
     try:
         if uri:
             store_class(uri).check(uri)
+        if results is not None:
+            models = ModelStore(Plan.from_map(dict(tree)), "", str(Path(results, "-")), uri, print)
+            return [registry.fault(at, text) for at, text in models.faults()]
     except StoreError as error:
         return [registry.fault("--store", str(error))]
     finally:

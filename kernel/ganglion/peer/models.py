@@ -8,7 +8,7 @@ import os
 import pwd
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from ganglion.errors import DocumentError, GanglionError, StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.run import model
 from ganglion.run.model import Own, StoredRun, Wish
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan
+from ganglion.run.plan import AgentPlan, PhasePlan, Plan, sources_of
 from ganglion.sdk.models import digest_of, load_meta, tag_file
 from ganglion.sdk.naming import file_name
 from ganglion.sdk.store import Store, StoreReader
@@ -356,18 +356,46 @@ class ModelStore:
         if wish is None:
             folder = model.continued(self._plan.phases, phase.index, agent.name, own)
             return None if folder is None else self._checked(agent, self._inherited(folder))
+        found = self._find(wish, phase, agent, own)
+        if isinstance(found, _Found):
+            return self._checked(agent, found)
+        if not wish.optional:
+            raise DocumentError(found)
+        self._warn(found)
+        return None
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Yield place and text of each `load` whose model is nowhere, before the run begins.
+
+        One that an earlier phase of the run may fulfil is left to the run.
+        """
+        for phase in self._plan.phases:
+            loading = [agent for agent in phase.agents if agent.load is not False]
+            for agent in phase.agents:
+                policies = [source.policy for source in sources_of(phase.seats, agent.name)]
+                loading += [replace(agent, load=p.load, load_at=p.at) for p in policies if p.load is not None]
+            for agent in loading:
+                wish = model.wish_of(agent.load, agent.name, self._plan.uid, self._run)
+                if wish is None or wish.optional or self._may_leave(wish, phase):
+                    continue
+                found = self._find(wish, phase, replace(agent, load_at=""), {})
+                if isinstance(found, str):
+                    yield agent.load_at, found.replace("\n  ", "; ")
+
+    def _may_leave(self, wish: Wish, phase: PhasePlan) -> bool:
+        """Say whether an earlier phase may leave the model; a run named by its id may be this one."""
+        earlier = [p for p in self._plan.phases[: phase.index] if wish.phase in (None, p.index, p.name)]
+        return (wish.here or wish.run is not None) and wish.agent in {a.name for p in earlier for a in p.agents}
+
+    def _find(self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Own) -> _Found | str:
+        """Return the model in the first place that has it, else the text that names all places."""
         vain: list[tuple[str, str]] = []
         for place, found in self._search(wish, phase, agent, own):
             gone = found if isinstance(found, str) else found.gone()
             if gone is None:
-                assert isinstance(found, _Found)
-                return self._checked(agent, found)
+                return found
             vain.append((place, gone))
-        text = model.missing(agent, wish, vain)
-        if not wish.optional:
-            raise DocumentError(text)
-        self._warn(text)
-        return None
+        return model.missing(agent, wish, vain)
 
     def _inherited(self, folder: str) -> _Found:
         return _Found(Path(folder), self._known.get(folder, {}))

@@ -583,14 +583,16 @@ class Run:
             lines.append(f"{member.label}: {sentence}")
             if traceback and traceback[-1].removeprefix(_INDENT) not in member.last_words:  # else it has printed it
                 lines += traceback
-        elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
-            lines.append(ended.reason)
+        elif ended.reason and (reason := ended.reason.removeprefix("failed: ")) not in ("failed", *lines):
+            lines = [reason] if reason.startswith(lines[0]) else [*lines, ended.reason]
         if not member.child.started:
             return lines
         lines += [f"it ran on node {member.process.host}"] if member.process.host else []
         before = [one for one in reversed(self.former) if one.name == member.name]
-        # Its last output, or that of its newest predecessor with any output.
-        return lines + _quoted(next((one.last_words for one in (member, *before) if one.last_words), []))
+        # Its last output, or that of its newest predecessor with any output, unless the sentence holds all of it.
+        words = next((one.last_words for one in (member, *before) if one.last_words), [])
+        told = len(words) == 1 and lines[0].endswith(words[0].removeprefix(f"{member.name}: "))
+        return lines if told else lines + _quoted(words)
 
 
 _INDENT = "    "

@@ -217,6 +217,8 @@ class Supervisor:
         try:
             tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
             tree |= {} if users else {"store": self.settings.store}  # other users may not read it
+            if not (users or any(run.outcome is None for run in self.runs.values())):
+                tree |= {"results": str(self.settings.results.resolve())}
             # A large plan takes seconds; the thread leaves the loop free to answer the broker.
             await asyncio.to_thread(lambda: write_private(asked, msgpack.packb(tree)))
             if user is not None:

@@ -7,10 +7,12 @@ import os
 import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ganglion import registry
 from ganglion.cli import plugins
 from ganglion.cli.child import Children
 from ganglion.cli.settings import Settings
@@ -117,6 +119,8 @@ def _ask(role: str, settings: Settings, command: list[str] | None, given: dict[s
     target = [what for what in (given["name"], command, given["attach"]) if what]
     if len(target) != 1:
         raise UsageError("expected one of NAME, -- COMMAND..., --attach UID")
+    if given["name"]:
+        registry.locate(role, given["name"], str(Path.cwd()), given["allow"])  # PluginInvalid: there is none
     question = {
         "role": role,
         "name": given["name"],

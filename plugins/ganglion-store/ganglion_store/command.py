@@ -19,7 +19,8 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import FORMATS, cell, json_text, opened, printable, tell, without_password, write
 from ganglion.sdk import StoreError, UsageError
-from ganglion_store.show import carrier_of, with_live_status
+from ganglion.sdk.store import StoreAbsent
+from ganglion_store.show import COLUMNS, carrier_of, rows_of_folders, with_live_status
 
 if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
@@ -131,17 +132,24 @@ STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", 
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="the newest N only")
 @click.pass_context
 def runs(context: click.Context, status: str | None, uid: str | None, limit: int | None) -> None:
-    """List the runs of a store in order of start."""
+    """List the runs of a store in order of start, also those that ended before anything was stored."""
     if context.invoked_subcommand is not None:
         return
     settings: Settings = context.obj
-    with open_reader(settings) as reader:
-        columns = reader.columns("runs")
-        rows = [
-            row
-            for row in (with_live_status(settings, row) for row in reader.rows("runs"))
-            if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
-        ]
+    try:
+        with open_reader(settings) as reader:
+            columns, known = reader.columns("runs"), list(reader.rows("runs"))
+    except StoreAbsent:
+        columns, known = list(COLUMNS), []
+        if not rows_of_folders(settings, ()):
+            raise
+    more = rows_of_folders(settings, {row["run"] for row in known})
+    known = sorted([*known, *more], key=lambda row: str(row["started"])) if more else known
+    rows = [
+        row
+        for row in (with_live_status(settings, row) for row in known)
+        if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
+    ]
     terminal = sys.stdout.isatty() and not settings.plain and not settings.json
     if terminal:  # a run's id begins with its uid, and 80 columns have room for no more
         columns = [name for name in columns if name not in ("uid", "experiment")]
@@ -172,8 +180,10 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     """Remove runs: their rows and their folders."""
     uri = store_uri(settings)
     with open_reader(settings) as reader:
-        ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
-        rows = {row["run"]: row for row in reader.rows("runs", ids)}
+        stored = {row["run"]: row for row in reader.rows("runs")}
+        bare = {row["run"]: row for row in rows_of_folders(settings, stored)}
+        ids = list(dict.fromkeys(run if run in bare else reader.resolve(run) for run in runs))
+        rows = bare | stored
     for run in ids:
         where = carrier_of(settings, rows[run])
         if where:
@@ -182,7 +192,7 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
         raise UsageError(f"expected --yes to remove {', '.join(ids)} without a terminal to ask at")
     if not yes:
         click.confirm(f"Remove {', '.join(ids)} with all results and models?", abort=True)
-    removed = store_class(uri).remove(uri, ids)
+    removed = dict.fromkeys(ids, 0) | dict(store_class(uri).remove(uri, [run for run in ids if run not in bare]))
     for run in ids:
         _remove_folder(settings.results, run)
     tell(settings, {"removed": dict(removed)}, [f"removed {run} ({n} episodes)" for run, n in removed.items()])

@@ -88,13 +88,25 @@ def _cause(path: Path, error: Exception) -> str:
         return f"{error} ({DiskError.free(path.parent)})"
     if "unable to open" not in str(error):
         return str(error)
+    return _obstacle(path) or str(error)
+
+
+def _obstacle(path: Path) -> str:
+    """Return what keeps a file from being written, empty if nothing does as far as can be seen."""
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     if path.is_dir():
         return "it is a folder"
-    if path.exists():
-        return "no permission for the file" if not os.access(path, os.R_OK | os.W_OK) else str(error)
-    return f"no permission to write into {path.parent}" if not os.access(path.parent, os.W_OK) else str(error)
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        return "no permission for the file"
+    return "" if os.access(path.parent, os.W_OK) else f"no permission to write into {path.parent}"
+
+
+def check_file(uri: str) -> None:
+    """Raise StoreError if the file that a URI names cannot be written, or made; neither opens nor makes it."""
+    path = path_of(uri)
+    if why := _obstacle(path):
+        raise StoreError(f"{path}: cannot be opened for writing: {why}")
 
 
 def connect_writing(

@@ -6,15 +6,15 @@ import contextlib
 import datetime as dt
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import newest_folder, open_reader
-from ganglion.cli.table import json_text, printable, write
+from ganglion.cli.stores import newest_folder, open_reader, store_uri
+from ganglion.cli.table import json_text, printable, without_password, write
 from ganglion.sdk import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -103,6 +103,23 @@ def _phases(
     return rows
 
 
+def rows_of_folders(settings: Settings, stored: Container[str]) -> list[dict[str, Any]]:
+    """Return the rows of runs of a store that ended, or were lost, before their first row was stored.
+
+    Their folders are in the folder of the results, with a manifest that names the store; `stored` has all others.
+    """
+    from ganglion.cli.extension import MANIFEST, read_manifest
+
+    uri, found = without_password(store_uri(settings)), []
+    for path in sorted(settings.results.glob(f"*/{MANIFEST}")):
+        if path.parent.name not in stored:
+            row = {"status": "running", "reason": None, "ended": None, **read_manifest(path.parent)[0]}
+            if row.get("run") == path.parent.name and row.get("store") == uri:
+                found.append({key: row.get(key) for key in COLUMNS})
+    return found
+
+
+COLUMNS = ("run", "uid", "experiment", "seed", "status", "reason", "started", "ended")
 _OPEN = frozenset({"queued", "running", "paused"})
 
 

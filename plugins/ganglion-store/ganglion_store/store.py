@@ -20,8 +20,11 @@ class SqlStore(Store):
 
     @classmethod
     def check(cls, uri: str) -> None:
-        """Look for a server, its database, and room for a run; a file is looked at when it is opened."""
+        """Look for a server, its database, and room for a run; of a file, whether it may be written where it is."""
         if uri.startswith("sqlite:"):
+            from ganglion_store.database import check_file
+
+            check_file(uri)
             return
         from ganglion.sdk.store import STORE_RESERVE_BYTES
         from ganglion_store.engine import engine_of

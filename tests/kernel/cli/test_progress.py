@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             Outcome("demo-1", "finished", "", 0),
-            "x",
+            default_uri(Settings().results),
             ["next: ganglion plot demo-1 · ganglion results episodes demo-1 · ganglion runs"],
         ),
         (Outcome("demo-1", "finished", "", 0), None, []),
@@ -122,8 +123,32 @@ def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str | None,
     progress.end(outcome, store)
     _, end, *rest = out.getvalue().splitlines()
 
-    assert end.endswith(", 10 steps in x" if store else ", 10 steps")
+    place = "results/ganglion.db" if outcome.status == "finished" else "x"
+    assert end.endswith(f", 10 steps in {place}" if store else ", 10 steps")
     assert following == rest
+
+
+@pytest.mark.parametrize(
+    ("origins", "stored", "status", "words"),
+    [
+        ({"results": "option --results"}, None, "finished", " --results 'a b'"),
+        ({"results": "option --results"}, None, "interrupted", " --results 'a b'"),
+        ({"results": "option --results"}, "sqlite:///x", "finished", " --results 'a b' --store sqlite:///x"),
+        ({"store": "option --store"}, "sqlite:///x", "finished", " --store sqlite:///x"),
+        ({"store": "option --store"}, "sqlite:///x", "interrupted", ""),  # the manifest knows it
+        ({"results": "variable GANGLION_RESULTS", "store": "variable GANGLION_STORE"}, "sqlite:///x", "finished", ""),
+    ],
+)
+def test_the_next_commands_have_the_options_that_they_need(
+    origins: dict[str, str], stored: str | None, status: str, words: str
+) -> None:
+    """A folder and a store that were given as options are given again; those of files and variables are found."""
+    progress, out, _ = _plain(results=Path("a b"), store=stored, origins=origins)
+    progress.end(Outcome("demo-1", status, "", 0 if status == "finished" else 130), stored or default_uri(Path("a b")))
+    following = out.getvalue().splitlines()[-1].removeprefix("next: ").split(" · ")
+
+    assert all(command.endswith(f"demo-1{words}") for command in following[:2])
+    assert status != "finished" or f"ganglion runs{words}" == following[2]
 
 
 def test_the_end_names_the_file_of_the_results() -> None:

@@ -8,6 +8,7 @@ from typing import Self
 
 import pytest
 
+from ganglion.cli.stores import default_uri
 from ganglion.wire.messages import RunRequest, Runs
 
 Command = Callable[..., tuple[int, str, str]]
@@ -35,6 +36,20 @@ def test_runs_are_listed(ganglion: Command, options: list[str], expected: list[s
     """Runs come in order of start, by status, by uid, the newest of them; as a table and as JSON."""
     assert expected == [row["run"] for row in json.loads(ganglion("runs", *options, "--json")[1])]
     assert expected == [line.split()[0] for line in ganglion("runs", *options)[1].splitlines()[1:]]
+
+
+def test_a_run_of_which_nothing_was_stored_is_listed(ganglion: Command, tmp_path: Path) -> None:
+    """Its folder tells its status: as sealed, else lost; runs of other stores are not listed. It can be removed."""
+    own = {"store": default_uri(tmp_path), "uid": "early", "seed": "7", "started": "2030-06-01T00:00:00Z"}
+    ended = {"status": "interrupted", "reason": "interrupted: operator", "ended": "2030-06-01T00:00:01Z"}
+    for run, more in {"early-1": ended, "early-2": {}, "early-3": {"store": None}}.items():
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "manifest.json").write_text(json.dumps({"run": run, **own, **more}))
+    listed = [(row["run"], row["status"]) for row in json.loads(ganglion("runs", "--json")[1])]
+    assert [("early-1", "interrupted"), ("early-2", "lost")] == listed[2:4]  # in order of start
+
+    assert 0 == ganglion("runs", "rm", "early-1", "demo-1", "--yes")[0]
+    assert ["journal-1", "early-2", "demo-2"] == [row["run"] for row in json.loads(ganglion("runs", "--json")[1])]
 
 
 def test_a_difference_is_exit_1(ganglion: Command) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ganglion.document.marks import Source, compose
+from ganglion.document.fault import Fault
+from ganglion.document.marks import Source, compose, pointed
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_FAULTS
 
 
@@ -187,3 +188,23 @@ def test_faults_before_a_syntax_error_are_kept() -> None:
 
     assert "1:8: duplicate key `a`, first given in line 1" == first
     assert second.startswith("2:3: not YAML")
+
+
+@pytest.mark.parametrize(
+    ("message", "place", "path"),
+    [
+        ("parameter 'spead' is not taken; expected speed, low", (2, 27), "a.0.params.spead"),
+        ("condition `x`: low: expected a number, found 'a'", (3, 4), "a.0.params.low"),
+        ("environment hill (worker 1): high is at least 1, found 0", (4, 22), "a.0.params.high"),
+        ("parameter 'speed' is missing and has no default", (2, 12), "a.0.name"),
+        ("it raises at low tide", (2, 12), "a.0.name"),
+    ],
+)
+def test_faults_that_name_a_parameter_are_at_its_key(message: str, place: tuple[int, int], path: str) -> None:
+    """What a plugin says of one of its parameters stands at that parameter; anything else where it was."""
+    text = "a:\n  - {name: bird, params: {spead: 1,\n   low: a},\n   per_worker: [{}, {high: 0}]}\n"
+    text += "  - {name: cat, params: {speed: 1}}\n"
+    [found] = pointed([Fault("error", "a.yml", 2, 12, "a.0.name", message)], "a.yml", text)
+
+    assert (place, path) == ((found.line, found.column), found.path)
+    assert text.split("\n")[found.line - 1] == found.text

@@ -326,6 +326,30 @@ def test_what_is_nowhere_is_told_with_the_places(
     assert rest == warning.splitlines()[1:]
 
 
+BEFOREHAND = [
+    ({"experiment_run": "crop"}, 0),
+    ({"experiment_run": "corn"}, 3),
+    ({"experiment_run": "corn", "optional": True}, 0),
+    ({"experiment_run": "farm"}, 1),  # the later phases may take it from the first
+    ({"instance": "crop-7"}, 1),  # may be the id of this run
+    ({"instance": "crop-7", "agent": "bob"}, 3),
+    ({"instance": "crop-7", "phase": 1}, 2),
+    ({"base": "results/crop-1"}, 0),
+    ({"base": "nowhere", "experiment_run": "crop"}, 0),
+    (False, 0),
+    (None, 0),
+]
+
+
+@pytest.mark.parametrize(("load", "faults"), BEFOREHAND)
+def test_models_that_are_nowhere_are_told_beforehand(tmp_path: Path, kept: Kept, load: Any, faults: int) -> None:
+    """Each phase whose `load` no place can serve is a fault at that key; what the run itself may leave is not."""
+    kept.run("crop-1", "crop")
+    found = list(ModelStore(plan(tmp_path, agent(load)), "", str(kept.results / "-"), None, print).faults())
+
+    assert [("run.yml:3:4: a.load", True)] * faults == [(at, "was not found" in text) for at, text in found]
+
+
 @pytest.mark.parametrize("store", [None, "fake://here"])
 def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str | None) -> None:
     """A file that is not what was stored ends the search, also where the model is optional."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_what_is_no_authors_error_is_not_excused(error: Exception) -> None:
 
 
 def test_what_ends_the_process_ends_it() -> None:
-    """Ctrl-C and a demand to exit are no exceptions of an author."""
+    """Ctrl-C, where it is not ignored, is no exception of an author."""
     hooks, _ = lenient()
 
     def stop() -> None:
@@ -75,6 +76,27 @@ def test_what_ends_the_process_ends_it() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         hooks.excused(None, "update", stop)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("no"), SystemExit(3)])
+def test_an_end_that_an_author_raises_is_told_with_its_hook(error: BaseException) -> None:
+    """Where SIGINT is ignored, both are an author's: told with hook, step and traceback, and never tolerated."""
+
+    def update() -> None:
+        raise error
+
+    hooks, _ = lenient()
+    hooks.step = 7
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(AuthorError) as found:
+            hooks.excused(None, "update", update)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    told = failure_of(found.value)
+
+    assert (f"{type(error).__name__}: {error}", "muscle a, step 7, hook update") == (told.message, told.where)
+    assert __file__ in (told.traceback or "")
 
 
 def test_async_hook_s_traceback_begins_in_the_author_s_file() -> None:

@@ -75,6 +75,23 @@ async def test_crash_is_told_before_what_it_dragged_along() -> None:
     assert report[-1].startswith("then: controller (worker 0) ")
 
 
+@pytest.mark.parametrize("more", [[], ["before"]])
+async def test_a_sentence_that_holds_the_last_output_is_told_once(more: list[str]) -> None:
+    """A store that says why it cannot start is told in one sentence; further output is still shown."""
+    run = _run()
+    store = run.members["r-1/store"]
+    store.receive(Event.START)
+    store.receive(Event.STARTED)
+    store.process.output.lines.extend([*more, "r-1/store: x.db: no folder"])
+    store.child.code = 1
+    run.lost.append(store)
+    run.fail("store ended with exit status 1: x.db: no folder", peer=store.name)
+    report = run.conclude().report
+
+    output = ["its last 2 lines of output:", "    before", "    r-1/store: x.db: no folder"]
+    assert ["store ended with exit status 1: x.db: no folder", *(output if more else [])] == report
+
+
 async def test_culprit_is_the_end_of_the_way() -> None:
     """A failure that was passed on names who began it."""
     run = _run()

@@ -107,11 +107,13 @@ def test_plugin_is_judged_with_parameters(capfd: pytest.CaptureFixture[str]) -> 
         (["dummy", "--params", "[]"], "--params: expected a map in JSON, found '[]'"),
         (["dummy", "--params", "{"], "--params: expected a map in JSON: "),
         (["dummy", "--only", "dance"], "there is no case 'dance' of environments"),
+        (["dumy"], "there is no environment `dumy`; did you mean `dummy`?"),
+        (["nowhere:World"], "there is no module 'nowhere' beside"),
         (["--", "./nowhere"], "./nowhere: No such file"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Two targets, none, parameters that are no map, an unknown case and a missing program are exit status 2."""
+    """Two targets, none, parameters that are no map, unknown names, and a missing program are exit status 2."""
     assert 2 == main(["env", "test", *words])
     assert text in capfd.readouterr().err
 

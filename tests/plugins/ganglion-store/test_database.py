@@ -25,6 +25,7 @@ from ganglion_store.database import Reserve, connect_reading, connect_writing, m
 from ganglion_store.reader import SqlReader
 from ganglion_store.schema import SHOWN, metadata
 from ganglion_store.segment import SEALED
+from ganglion_store.store import SqlStore
 from ganglion_store.writer import SqlWriter
 
 
@@ -53,7 +54,12 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     for name, cause in {**cases, "foreign.db": "a file of another program"}.items():
         with pytest.raises(StoreError, match=f"{name}.*{cause}"):
             connect_writing(f"sqlite:///{tmp_path}/{name}")
+    for name in ("none/a.db", "folder.db"):  # before a run begins, without a look into the file
+        with pytest.raises(StoreError, match=f"{name}.*{cases[name]}"):
+            SqlStore.check(f"sqlite:///{tmp_path}/{name}")
+    SqlStore.check(f"sqlite:///{tmp_path}/new.db")
 
+    assert not (tmp_path / "new.db").exists()
     assert before == (tmp_path / "foreign.db").read_bytes()
 
 
