@@ -111,7 +111,8 @@ def _opens_bodies(tree: ast.AST) -> Iterator[str]:
             yield name
     for node in _nodes(tree):
         if isinstance(node, ast.Call) and re.match(r"codec_of\(.*\)\.decode$", _callee(node)):
-            if _callee(node) not in {f"codec_of({it}).decode" for it in ("Hello", "Welcome", "Failure", "Near", "call.request")}:
+            allowed = ("Hello", "Welcome", "Failure", "Near", "call.request")
+            if _callee(node) not in {f"codec_of({it}).decode" for it in allowed}:
                 yield _callee(node)
         elif isinstance(node, ast.Attribute) and node.attr in {"decode_map", "unpackb", "loads"}:
             yield ast.unparse(node)
