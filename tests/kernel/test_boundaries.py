@@ -105,13 +105,14 @@ def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
 
 
 def _opens_bodies(tree: ast.AST) -> Iterator[str]:
-    """Yield what decodes a body, except of HELLO and its answer, and what is said to the kernel: it is for brokers."""
+    """Yield what decodes a body, except of HELLO and its answers, and what is said to the kernel: it is for brokers."""
     for name in _imports(tree):
         if re.match(r"(msgpack|json|ganglion\.wire\.codec\.decode_map)(\.|$)", name):
             yield name
     for node in _nodes(tree):
         if isinstance(node, ast.Call) and re.match(r"codec_of\(.*\)\.decode$", _callee(node)):
-            if _callee(node) not in {f"codec_of({it}).decode" for it in ("Hello", "Welcome", "Near", "call.request")}:
+            allowed = ("Hello", "Welcome", "Failure", "Near", "call.request")
+            if _callee(node) not in {f"codec_of({it}).decode" for it in allowed}:
                 yield _callee(node)
         elif isinstance(node, ast.Attribute) and node.attr in {"decode_map", "unpackb", "loads"}:
             yield ast.unparse(node)

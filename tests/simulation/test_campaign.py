@@ -106,6 +106,14 @@ FOUND = {
             Fault("all", 392, Role.STORE, 6975, 11, 0.05),
         ],
     ),
+    "a governor that replays a compacted journal has promised an operator an answer at another time": (
+        1011221,
+        [
+            Fault("kill", 80, Role.STORE, 51274, 30, 1.0),
+            Fault("halt", 110, Role.MUSCLE, 17594, 27, 0.3),
+            Fault("unanswered", 173, Role.STORE, 10749, 15, 3.0),
+        ],
+    ),
     # The next two were mistakes of the simulation itself.
     "a process hangs behind a question whether it is there, which its pulse has not read yet": (
         707952,

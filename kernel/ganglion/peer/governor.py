@@ -278,7 +278,7 @@ class GovernorHost(Host):
         if self._governor is None:
             raise RemoteProtocolError("expected governor.start first")
         try:
-            effects = decide(self._governor, *event, self.participant.clock())
+            effects = decide(self._governor, *event, self.participant.journal_clock())
         except (AuthorError, PluginInvalid) as error:
             self._fail(error)
         else:
@@ -288,7 +288,7 @@ class GovernorHost(Host):
     def _fail(self, error: GanglionError, peer: str | None = None) -> None:
         """Fail the run by an error of this process, or of the named peer."""
         assert self._governor is not None
-        self._carry_out(self._governor.fail(show_failure(error), peer, self.participant.clock()))
+        self._carry_out(self._governor.fail(show_failure(error), peer, self.participant.journal_clock()))
 
     def _write(self, act: Callable[[], None]) -> None:
         """Call a function of the records, unless the store has failed before."""
@@ -353,7 +353,7 @@ class GovernorHost(Host):
             with self._watched(None):  # reading recordings may take long
                 governor.recalled(self._recordings.prepare(phase))
         except (DocumentError, StoreError) as error:
-            self._carry_out(governor.unprepared(error, self.participant.clock()))
+            self._carry_out(governor.unprepared(error, self.participant.journal_clock()))
             return False
         return True
 

@@ -229,6 +229,13 @@ class Participant(Recorded):
             return self._journal.time_s
         return self._real_clock() - self._behind_s
 
+    def journal_clock(self) -> float:
+        """Return the time of the newest record of the journal, by which a replay decides as the predecessor did.
+
+        Without a journal it is `clock()`.
+        """
+        return self.clock() if self._journal is None else self._journal.newest_s
+
     # -- joining and leaving -----------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
         """Send HELLO and wait for WELCOME, or replay it from the journal of a predecessor.

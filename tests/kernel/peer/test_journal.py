@@ -46,6 +46,21 @@ def test_nothing_is_written_behind_its_end(storage: Any) -> None:
     assert Journal(storage).playing
 
 
+def test_a_replay_has_the_times_at_which_its_predecessor_lived(storage: Any) -> None:
+    """It knows the time of the newest record, as who wrote it; the first record of a compacted journal is later."""
+    journal, lived = Journal(storage), []
+    journal.begin_anew([(Kind.HEARD, 5.0, [b"welcome"])])
+    for time_s in (1.0, 2.0):
+        journal.note((Kind.HEARD, time_s, [b"a"]))
+        lived.append(journal.newest_s)
+        journal.say()
+        lived.append(journal.newest_s)
+    successor = Journal(storage)
+    replayed = [(successor.take(), successor.newest_s)[1] for _ in range(3)]
+
+    assert ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0]) == (lived, replayed)
+
+
 def test_a_part_of_the_first_block_is_cut_off(storage: Any) -> None:
     """A process that was killed in its first write leaves a journal without records, which its successor begins."""
     Journal(storage)

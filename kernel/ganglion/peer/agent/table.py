@@ -101,7 +101,7 @@ class TableHost(Host):
         if asked.agent not in (setup.feed if asked.what == INSERT else setup.serve):
             raise RemoteProtocolError(f"table {setup.uid}: agent {asked.agent} may not {asked.what}")
         given = deserialize(asked.given, request.blobs, "given")
-        wish = _Wish(request, asked.agent, asked.what, given, self.participant.clock())
+        wish = _Wish(request, asked.agent, asked.what, given, self.participant.journal_clock())
         if setup.shared and asked.at is not None:
             self._enter(asked.at)
         before = any(self._side(one) == self._side(wish) for one in self._waiting)  # whether an earlier request waits
@@ -142,7 +142,7 @@ class TableHost(Host):
         found, blobs = None, list[bytes]()
         if wish.what == INSERT:
             count = self._writer[1] if self._writer else 0
-            self._writer = [wish.agent, count + len(wish.given["streams"]), self.participant.clock()]
+            self._writer = [wish.agent, count + len(wish.given["streams"]), self.participant.journal_clock()]
         else:
             found = self._hooks(wish.what, self._pool.answer, wish.agent, wish.what, wish.given)
             found = self._hooks(wish.what, serialize, found, blobs, wish.what)
@@ -180,7 +180,7 @@ class TableHost(Host):
         writer = "no agent has inserted"
         if self._writer:
             agent, count, at_s = self._writer
-            ago_s = self.participant.clock() - at_s
+            ago_s = self.participant.journal_clock() - at_s
             writer = f"agent {agent} wrote last, {ago_s:.1f} s ago, of {count} decisions"
         return f"table {self._setup.uid}: agent {wish.agent} cannot {wish.what}: {why}; {cause}; {writer}"
 
@@ -200,7 +200,7 @@ class TableHost(Host):
         for wish in wishes:
             self._waiting.remove(wish)
             why = self._judged(wish) or "others wait before it"
-            waited_s = self.participant.clock() - wish.since_s
+            waited_s = self.participant.journal_clock() - wish.since_s
             text = self._refusal(wish, why, f"waited {waited_s:.1f} s in vain: {self._cause()}")
             error = DeadlineExceeded(text, self.participant.name)
             self.participant.fail(wish.request, failure_of(error))
@@ -209,7 +209,7 @@ class TableHost(Host):
         """Refuse requests that waited too long, publish the state, and compact the journal if due."""
         if self._pool is None:
             return
-        now_s, span_s = self.participant.clock(), self._setup.span_s
+        now_s, span_s = self.participant.journal_clock(), self._setup.span_s
         if self._waiting and span_s is not None:
             self._give_up([wish for wish in self._waiting if now_s - wish.since_s >= span_s])
             self._try_again()

@@ -216,7 +216,6 @@ class Journal:
         """Return the next record, which must exist."""
         found = self._next
         assert found is not None
-        self.time_s = max(self.time_s, found.time_s)
         self.size_bytes = found.end
         self._owes = found.kind is not Kind.SAID
         if found.kind is Kind.BASE:
@@ -225,6 +224,10 @@ class Journal:
             self._large.update(names)
             self.large_bytes = sum(self._large.values())
         self._advance()
+        time_s = found.time_s
+        if not self.time_s and self._next is not None:  # WELCOME may be later than the records a compaction kept
+            time_s = min(time_s, self._next.time_s)
+        self.time_s = max(self.time_s, time_s)
         return found
 
     def finish(self) -> None:
@@ -245,6 +248,11 @@ class Journal:
             raise JournalDiffers(f"its journal cannot be replayed: {error}") from error
         if self._next is not None and self._next.kind is Kind.GIVEN_UP:
             raise JournalDiffers(f"its journal was given up: more than {JOURNAL_BYTES} bytes (journal_bytes)")
+
+    @property
+    def newest_s(self) -> float:
+        """Return the time of the newest record."""
+        return self._waiting[-1][1] if self._waiting else self.time_s
 
     def place(self) -> int | None:
         """Return the journal's length up to here; None if it cannot be split here or was given up."""
