@@ -341,6 +341,28 @@ def test_an_unknown_integer_is_nan() -> None:
     np.testing.assert_array_equal([[0.0], [np.nan]], memory.tail(2).rewards.flat)
 
 
+def test_a_row_without_an_integer_that_others_have_shows_nan() -> None:
+    """Setpoints of a Discrete actuator that a decision does not have are no zero."""
+    memory = Memory()
+    memory.declare(actuators=[ActuatorInformation(None, Discrete(3), "e.a")])
+    memory.append("a", actuator_setpoints=[2])
+    memory.append("a")
+
+    np.testing.assert_array_equal([[2.0], [np.nan]], memory[:].actions)
+
+
+def test_a_shard_stays_as_it_was_taken() -> None:
+    """What becomes of the newest row afterwards is seen by later shards alone."""
+    memory = _memory()
+    _fill(memory, 2)
+    before = memory.tail(2)
+    memory.complete(7.0)
+    memory.close(terminated=True, truncated=False)
+
+    assert ([0.0, 1.0], [0.0, 7.0]) == (before.objective.tolist(), memory.tail(2).objective.tolist())
+    assert ([None, None], [None, True]) == (before.terminated.tolist(), memory.tail(2).terminated.tolist())
+
+
 def test_concat_joins_rows() -> None:
     """Rows come shard after shard; ids and flat arrays that one of them lacks are NaN in its rows."""
     first, second = _rewarded(2, observations=np.array([1, 2])).tail(2), _rewarded(2, "s").tail(2)
