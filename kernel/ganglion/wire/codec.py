@@ -46,7 +46,7 @@ def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
 def _check_sent(tree: Any, data: bytes) -> None:
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
-    if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
+    if len(data) > _SHORT_BYTES or openings(data) > BODY_DEPTH:
         _check_bounds(tree, LocalProtocolError)
 
 
@@ -67,7 +67,7 @@ def decode_map(data: bytes) -> dict[str, Any]:
         raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {why}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
-    if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
+    if len(data) > _SHORT_BYTES or openings(data) > BODY_DEPTH:
         _check_bounds(tree, RemoteProtocolError)
     return tree
 
@@ -97,7 +97,7 @@ def _from_json(data: bytes) -> Any:
 
 def _from_msgpack(data: bytes) -> Any:
     check_claims(data)
-    if openings(data) <= BODY_CONTAINERS:
+    if len(data) <= BODY_CONTAINERS or openings(data) <= BODY_CONTAINERS:
         return _unpackb(data, object_hook=_text_keys)
     left = BODY_CONTAINERS
 
@@ -115,17 +115,15 @@ def check_claims(data: bytes) -> None:
     """Raise msgpack's error if lists or maps claim more elements than the data have.
 
     The decoder takes memory for a claim before it reads the elements, and claims may be nested. One pass without making
-    objects finds false claims; short data, or data with few such bytes, need no pass.
+    objects finds false claims; short data need no pass.
     """
-    if len(data) > _SHORT_BYTES and len(data) - len(data.translate(None, _CLAIMS)) > _CLAIMS_MAX:
+    if len(data) > _SHORT_BYTES:
         unpacker = msgpack.Unpacker(max_buffer_size=len(data))
         unpacker.feed(data)
         unpacker.skip()
 
 
-_CLAIMS = b"\xdc\xdd\xde\xdf"  # lists and maps with a length of two or four bytes
-_CLAIMS_MAX = 4
-_SHORT_BYTES = 4096
+_SHORT_BYTES = 4096  # counting signs in a longer body, perhaps of images, takes longer than looking at its containers
 
 
 def openings(data: bytes) -> int:
@@ -347,7 +345,7 @@ class Codec(typing.Generic[M]):
             data = _pack(tree)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return encode_map(tree)  # raises with the reason
-        if len(data) > BODY_KEYS or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
+        if len(data) > _SHORT_BYTES or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
             _check_sent(tree, data)
         return data
 
