@@ -74,8 +74,12 @@ def test_what_ends_the_process_ends_it() -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        hooks.excused(None, "update", stop)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            hooks.excused(None, "update", stop)
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt("no"), SystemExit(3)])
