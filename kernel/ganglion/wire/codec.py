@@ -39,15 +39,16 @@ def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
         data = msgpack.packb(tree) if content is Content.MSGPACK else _json_text(tree).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"body: {error}") from error
-    _check_sent(tree, data)
+    if len(data) > _SHORT_BYTES or openings(data) > BODY_DEPTH:
+        _check_sent(tree, data)
     return data
 
 
 def _check_sent(tree: Any, data: bytes) -> None:
+    """Raise LocalProtocolError if a body that is long, or may be deep, breaks a bound."""
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
-    if len(data) > _SHORT_BYTES or openings(data) > BODY_DEPTH:
-        _check_bounds(tree, LocalProtocolError)
+    _check_bounds(tree, LocalProtocolError)
 
 
 def decode_map(data: bytes) -> dict[str, Any]:

@@ -136,14 +136,15 @@ def runs(context: click.Context, status: str | None, uid: str | None, limit: int
     if context.invoked_subcommand is not None:
         return
     settings: Settings = context.obj
+    absent: StoreAbsent | None = None
     try:
         with open_reader(settings) as reader:
             columns, known = reader.columns("runs"), list(reader.rows("runs"))
-    except StoreAbsent:
-        columns, known = list(COLUMNS), []
-        if not rows_of_folders(settings, ()):
-            raise
+    except StoreAbsent as error:
+        columns, known, absent = list(COLUMNS), [], error
     more = rows_of_folders(settings, {row["run"] for row in known})
+    if absent is not None and not more:
+        raise absent
     known = sorted([*known, *more], key=lambda row: str(row["started"])) if more else known
     rows = [
         row

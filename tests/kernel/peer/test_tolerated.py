@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -67,6 +68,16 @@ def test_what_is_no_authors_error_is_not_excused(error: Exception) -> None:
     assert (error, None) == (found.value.__cause__, tolerated_errors.pop())
 
 
+@contextmanager
+def handled_by(handler: Any) -> Iterator[None]:
+    """Set what SIGINT does, which may be ignored where tests run."""
+    former = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
 def test_what_ends_the_process_ends_it() -> None:
     """Ctrl-C, where it is not ignored, is no exception of an author."""
     hooks, _ = lenient()
@@ -74,12 +85,8 @@ def test_what_ends_the_process_ends_it() -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            hooks.excused(None, "update", stop)
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    with handled_by(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
+        hooks.excused(None, "update", stop)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt("no"), SystemExit(3)])
@@ -91,12 +98,8 @@ def test_an_end_that_an_author_raises_is_told_with_its_hook(error: BaseException
 
     hooks, _ = lenient()
     hooks.step = 7
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with pytest.raises(AuthorError) as found:
-            hooks.excused(None, "update", update)
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    with handled_by(signal.SIG_IGN), pytest.raises(AuthorError) as found:
+        hooks.excused(None, "update", update)
     told = failure_of(found.value)
 
     assert (f"{type(error).__name__}: {error}", "muscle a, step 7, hook update") == (told.message, told.where)
